@@ -32,7 +32,8 @@ from tests.postgres import find_program, postgres_server
 from tests.sample_ledgers import order, populate, whole
 from wattveil.products.request import ReleaseRequest
 from wattveil.server.ledger.amounts import Allowance, Amounts
-from wattveil.server.ledger.database import FILE, writing
+from wattveil.server.ledger.database import writing
+from wattveil.server.ledger.database_record import FILE
 from wattveil.server.ledger.journal import SEALED, Head, seal
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_audit import audit_ledger

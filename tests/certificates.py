@@ -10,8 +10,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Write a self-signed certificate of 127.0.0.1 and its key; return both paths."""
+def self_signed(folder: Path, *, days: float = 1) -> tuple[Path, Path]:
+    """Write a self-signed certificate of 127.0.0.1 and its key; return both paths.
+
+    It expires after a number of days, or has expired if it is negative, at most 300 days ago.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = dt.datetime.now(dt.UTC)
@@ -22,8 +25,8 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=301))
+        .not_valid_after(now + dt.timedelta(days=days))
         .add_extension(here, critical=False)
         .sign(key, hashes.SHA256())
     )

@@ -1,5 +1,6 @@
 """What every test shares: its folder is its marker, and what makes many runs affordable."""
 
+import logging
 import os
 import sys
 import threading
@@ -138,6 +139,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     finally:
         sys.settrace(here)
         threading.settrace(in_threads)
+
+
+@pytest.fixture(autouse=True)
+def open_log_streams() -> Iterator[None]:
+    """Remove log handlers of a server that was started in a test: their stream ends with it."""
+    yield
+    root = logging.getLogger()
+    for handler in [*root.handlers]:
+        if isinstance(handler, logging.StreamHandler) and getattr(handler.stream, "closed", False):
+            root.removeHandler(handler)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +134,7 @@ def serving(
     tokens: dict[str, str] | None = None,
     limits: Limits = UNLIMITED,
     tls: tuple[Path | None, Path | None] = (None, None),
-    behind_proxy: str | None = None,
+    behind_proxy: Sequence[str] = (),
     compute_processes: int = 1,
     tracer: RequestTracer | None = None,
     provider: IdentityProvider | None = None,
@@ -148,7 +148,8 @@ def serving(
             known["owner"] = state.first_admin_token
         listener = socket.create_server(("127.0.0.1", 0))
         way = transport(tls, behind_proxy)
-        server = uvicorn.Server(configured(make_app(state, limits, tracer, provider), **way))
+        app = make_app(state, limits, tracer, provider, tls[0])
+        server = uvicorn.Server(configured(app, **way))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -99,6 +99,15 @@ class PostgresServer:
                 with suppress(ProcessLookupError):
                     os.kill(one, signal.SIGCONT)
 
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Stop the server, and start it again at the end."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
     def stop(self) -> None:
         """Shut down immediately, without a checkpoint."""
         self._end(signal.SIGQUIT)

@@ -24,7 +24,7 @@ from wattveil.products.request import ReleaseRequest
 from wattveil.products.synthesis import SyntheticPlan
 from wattveil.products.years import YearPlan
 from wattveil.profiles import TimeGrid
-from wattveil.simulate import simulate_load_kw
+from wattveil.simulate import LONDON_MIX, simulate_load_kw
 
 LEVELS = ("home", "shop")
 EVERYTHING = ReleaseRequest(
@@ -76,11 +76,11 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
 
 def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
     """Let a plan simulate one release of each kind: what it computes is tested with all of them."""
-    for product in (clusters, synthesis, years):
-        patch.setattr(product, "_POPULATIONS", 1)
     for product in (clusters, synthesis):
+        patch.setattr(product, "_POPULATIONS", 1)
         patch.setattr(product, "_RUNS", 1)
-    patch.setattr(years, "_POPULATIONS", 1)
+    patch.setattr(years, "_MIXES", (LONDON_MIX,))
+    patch.setattr(years, "_RELEASES", 1)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def without_plan_simulation() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "plan_kmeans", lambda *_, **__: quick)
         patch.setattr(synthesis, "plan_synthesizer", lambda *_, **__: like)
-        year = YearPlan(peak_error=0.1, energy_error=0.05)
+        year = YearPlan(peak_bias=(-0.1, -0.2, 0.1), energy_bias=(0.0, -0.1, 0.1))
         patch.setattr(years, "plan_years", lambda *_, **__: year)
         yield
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
+from wattveil.errors import InvalidDataError, InvalidParameterError, not_numbers, one_of
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -70,7 +70,7 @@ def integer(field: str, value: object, *, minimum: int, maximum: int | None = No
 
 
 def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Accept an array of real numbers; refuse anything else without quoting it.
+    """Accept an array of real numbers; refuse anything else without quoting its content.
 
     NumPy's own error would quote a cell, also as the context of ours, so that is raised afterwards.
     """
@@ -80,7 +80,7 @@ def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:
-        raise InvalidDataError(f"{field} is an array of real numbers", [])
+        raise not_numbers(field, getattr(value, "dtypes", getattr(value, "schema", type(value))))
     return array
 
 

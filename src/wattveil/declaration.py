@@ -35,7 +35,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, to_json
 
-from wattveil.errors import InvalidParameterError, one_of
+from wattveil.errors import UNKNOWN_FIELD, InvalidParameterError, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +153,10 @@ def unknown_field(name: str, known: Iterable[str]) -> str:
     """Return the rule that an unknown field breaks, with the nearest known field, if one is near.
 
     >>> unknown_field("clusters", ["epsilon", "n_clusters"])
-    'omitted: there is no such field; did you mean n_clusters?'
+    'omitted: unknown field; did you mean n_clusters?'
     """
-    rule = "omitted: there is no such field"
     near = difflib.get_close_matches(name, known, n=1)
-    return f"{rule}; did you mean {near[0]}?" if near else rule
+    return f"{UNKNOWN_FIELD}; did you mean {near[0]}?" if near else UNKNOWN_FIELD
 
 
 class ModelByKey:

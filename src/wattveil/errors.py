@@ -4,6 +4,7 @@
 
     WattveilError
     ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
+    │   └── AlreadyExistsError      the bundle or period to be made exists; nothing was spent
     ├── InvalidFileError        a file has unexpected content; quotes it (a ValueError)
     │   └── NoUsableReadingError    no row of it is usable
     ├── InvalidDataError        rows break a rule; names them: internal (a ValueError)
@@ -14,7 +15,9 @@
     ├── KeyConflictError        an idempotency key was used for another request
     ├── LedgerUnavailableError  the database cannot be used; nothing is released
     ├── LedgerBehindError       the database is older than what was last seen of it
+    │   └── HighWaterMarkMissingError   nothing was seen of it: perhaps it is of another folder
     ├── SeriesStateError        the state of a series is old, copied, changed or missing: internal
+    │   └── PeriodRefusedError      a server cannot compute a period; states a fixed text
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     ├── ModelSelectionError     a search over parameters would fit private data many times
@@ -24,13 +27,21 @@
     ├── WeakGuaranteeWarning    the requested parameters protect less than they claim
     ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
     ├── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
-    └── UnknownCustomersWarning  most ids of a period are new to its series: internal
+    ├── IgnoredColumnsWarning   a CSV table of a planner has columns that are not used
+    ├── UnknownCustomersWarning  most ids of a period are new to its series: internal
+    └── UnstatedDaysWarning     profiles of a period do not state their days
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 _SHOWN_PROBLEMS = 5
+_NUMERIC = re.compile(r"u?int|float|double|halffloat|bool|decimal", re.IGNORECASE)
+"""Beginning of the names of numeric types, in pandas, Polars and Arrow."""
+UNKNOWN_FIELD = "omitted: unknown field"
+"""Rule, or beginning of the rule, of a name that is no field."""
 
 
 def one_of(choices: Iterable[object]) -> str:
@@ -48,13 +59,26 @@ class InvalidParameterError(WattveilError, ValueError):
 
     The text contains public information only (name, rule and value of the argument), so it may be
     shown to any user.
+
+    Parameters
+    ----------
+    field, rule, value
+        Name of the argument, what it must be, and what it is.
+    text
+        The whole text, where "field must be rule, got field=value" would not read well.
     """
 
-    def __init__(self, field: str, rule: str, value: object) -> None:
+    def __init__(self, field: str, rule: str, value: object, *, text: str | None = None) -> None:
         self.field = field
         self.rule = rule
         self.value = value
-        super().__init__(f"{field} must be {rule}, got {field}={value!r}")
+        if text is None and rule.startswith(UNKNOWN_FIELD):
+            text = f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
+        super().__init__(text or f"{field} must be {rule}, got {field}={value!r}")
+
+
+class AlreadyExistsError(InvalidParameterError):
+    """What is to be made exists: a bundle, or a released period. Nothing was spent."""
 
 
 class InvalidFileError(WattveilError, ValueError):
@@ -82,6 +106,13 @@ class InvalidFileError(WattveilError, ValueError):
 class NoUsableReadingError(InvalidFileError):
     """No row of a source is usable."""
 
+    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+        super().__init__(path, where, expected, found)
+        if isinstance(found, Mapping):  # dropped rows by reason
+            counts = ", ".join(f"{rows:,} ({reason})" for reason, rows in found.items())
+            self.problem = f"no reading is usable; dropped: {counts or 'none'}"
+            self.args = (f"{path}: {self.problem}",)
+
 
 class InvalidDataError(WattveilError, ValueError):
     """Rows break a rule. The text names rows of private data: for the data holder only."""
@@ -92,8 +123,32 @@ class InvalidDataError(WattveilError, ValueError):
         shown = ", ".join(str(row_id) for row_id in self.row_ids[:_SHOWN_PROBLEMS])
         more = len(self.row_ids) - _SHOWN_PROBLEMS
         tail = f" and {more} more" if more > 0 else ""
-        which = f"rows {shown}{tail} break" if self.row_ids else "the data break"
+        which = f"rows {shown}{tail} violate" if self.row_ids else "the data violate"
         super().__init__(f"{which} the rule '{rule}'")
+
+
+def not_numbers(field: str, types: object) -> InvalidDataError:
+    """Return the error about data that are no array of real numbers; it quotes names only.
+
+    ``types`` are those of the columns of a table, by name, or the type of anything else.
+    """
+    return InvalidDataError(f"{field} is an array of real numbers{_remedy(types)}", [])
+
+
+def _remedy(types: Any) -> str:  # noqa: ANN401 - of pandas, Polars or Arrow
+    """Return what to pass instead of a table with other columns, or of profiles."""
+    if isinstance(types, type):
+        several = "; pass its load_kw, and slots_per_day if a row has several days"
+        return several if types.__name__.endswith("Profiles") else ""
+    if isinstance(types, list):  # of Polars: without the names
+        return "; leave out columns that are not numbers"
+    columns = (
+        types.items() if hasattr(types, "items") else zip(types.names, types.types, strict=True)
+    )
+    wrong = [name for name, kind in columns if not _NUMERIC.match(str(kind))]
+    if "load_kw" in wrong:
+        return "; column 'load_kw' holds lists: pass Profiles.read_parquet(path) instead"
+    return f"; leave out {', '.join(f'column {name!r}' for name in wrong)}" if wrong else ""
 
 
 class NoPowerFlowError(WattveilError, ValueError):
@@ -153,25 +208,52 @@ class LedgerUnavailableError(WattveilError):
 
     def __init__(self, cause: str) -> None:
         self.cause = cause
-        super().__init__(f"the ledger cannot be used: {cause}; nothing was answered")
+        super().__init__(f"the ledger cannot be used: {cause}; no result was returned")
 
 
 class LedgerBehindError(WattveilError):
     """The database has lost charges: an old backup was restored, or a replica fell behind."""
 
     def __init__(
-        self, journal: int | None, seen: int, found: int, *, what: str = "entries"
+        self,
+        journal: int | None,
+        seen: int,
+        found: int,
+        *,
+        what: str = "entries",
+        remedy: str = (
+            "Restore the newest database, or run `wattveil admin ledger accept`, which treats the"
+            " remaining budget as spent"
+        ),
     ) -> None:
         self.journal = journal
         """Number of the journal; None if registrations of data sets are lost."""
         self.seen = seen
         self.found = found
+        self.what = what
         whose = "it" if journal is None else f"journal {journal}"
         super().__init__(
-            f"the ledger is not the one last seen: {whose} had {seen:,} {what}, and the"
-            f" database holds {found:,} of them. Restore the newest database, or let"
-            " `wattveil admin ledger accept` count as spent whatever may be lost"
+            "the database does not match this folder's high-water mark:"
+            f" {whose} had {seen:,} {what}, and the database holds {found:,} of them. {remedy}"
         )
+
+
+class HighWaterMarkMissingError(LedgerBehindError):
+    """The database has entries, and the data folder has no high-water mark.
+
+    Most often the folder is not that of the server: accepting a loss is not the first remedy.
+    """
+
+    def __init__(self, journal: int, found: int) -> None:
+        super().__init__(journal, 0, found)
+        text = (
+            f"the database holds {found:,} entries of journal {journal}, and this folder has no"
+            " high-water mark: this database belongs to another data folder, or ledger.heads was"
+            " lost. Give --data the folder of the server that uses the database, or put its"
+            " ledger.heads back; if it is lost for good, restore a backup"
+            " (`wattveil admin restore --help`) or accept the loss of the remaining budget"
+        )
+        self.args = (text,)
 
 
 class SeriesStateError(WattveilError):
@@ -184,6 +266,10 @@ class SeriesStateError(WattveilError):
         self.problem = problem
         self.way_out = way_out
         super().__init__(f"the private state of the series cannot be used: {problem}; {way_out}")
+
+
+class PeriodRefusedError(SeriesStateError):
+    """A server cannot compute a period of a series; the reason is a fixed text, without rows."""
 
 
 class ServerRefusalError(WattveilError):
@@ -208,7 +294,10 @@ _NO_REFUSALS = {
 def _listed(detail: object) -> str:
     """Return a detail of a problem as text: field and rule of each error, without brackets."""
     if isinstance(detail, Mapping) and detail.keys() == {"field", "rule"}:
-        return f"{detail['field']} must be {detail['rule']}"
+        field, rule = str(detail["field"]), str(detail["rule"])
+        if rule.startswith(UNKNOWN_FIELD):
+            return f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
+        return f"{field} must be {rule}"
     if isinstance(detail, Mapping):
         return ": ".join(map(_listed, detail.values()))
     if isinstance(detail, list):
@@ -269,8 +358,16 @@ class AssumedTimeZoneWarning(WattveilWarning):
     """Time stamps have no offset, no time zone is given, and they are read as UTC."""
 
 
+class IgnoredColumnsWarning(WattveilWarning):
+    """A CSV table of a planner has columns that are not used."""
+
+
 class UnknownCustomersWarning(WattveilWarning):
     """Most customer ids of a period are new to its series. For the data holder only."""
+
+
+class UnstatedDaysWarning(WattveilWarning):
+    """Profiles do not state their days, so they are not compared with the period of a series."""
 
 
 def __dir__() -> list[str]:

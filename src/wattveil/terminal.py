@@ -4,10 +4,13 @@ Colours and progress bars appear on a terminal only, and colours only without NO
 one line on standard error: option or file, its rule, what was given, and what to do.
 """
 
+import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,13 @@ from rich.progress import (
 )
 
 from wattveil.errors import (
+    UNKNOWN_FIELD,
+    AlreadyExistsError,
     InvalidFileError,
     InvalidParameterError,
     ServerRefusalError,
     WattveilError,
+    WattveilWarning,
     one_of,
 )
 
@@ -46,6 +52,10 @@ _KINDS = {
     "int_from_float": "a whole number",
 }
 """Rules of the types that Typer reads, by the kind of error that Pydantic reports."""
+_ALREADY_DONE = 3
+"""Exit code if the output already exists, so that a scheduler can tell it from a mistake."""
+JSON_ERRORS = ContextVar("JSON_ERRORS", default=False)
+"""Whether errors are printed as JSON, too: the command was given ``--json``."""
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -67,12 +77,32 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
         yield
     except InvalidParameterError as error:
         option = _parameters(context, error.field)[:1]
-        raise InvalidOption(explained(error, context), context, *option) from error
+        refusal = InvalidOption(explained(error, context), context, *option)
+        if isinstance(error, AlreadyExistsError):
+            refusal.exit_code = _ALREADY_DONE
+        raise refusal from error
     except BrokenPipeError:  # the reader of the output is gone; the command line ends quietly
         raise
     except (WattveilError, OSError) as error:
-        print_error(explained(error, context))
+        message = explained(error, context)
+        print_error(message)
+        print_json_error(error, message)
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def notices() -> Iterator[None]:
+    """Print warnings of Wattveil as lines on standard error, each text once; keep all others."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    own = {str(one.message) for one in found if issubclass(one.category, WattveilWarning)}
+    for text in sorted(own):
+        console = Console(stderr=True, soft_wrap=True)
+        console.print(f"[yellow]warning[/] {plain(text)}", highlight=False)
+    for one in found:
+        if not issubclass(one.category, WattveilWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextmanager
@@ -83,7 +113,9 @@ def usage_errors() -> Iterator[None]:
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             raise
-        print_error(_typed_wrong(error))
+        message = _typed_wrong(error)
+        print_error(message)
+        print_json_error(error.__cause__, message, getattr(error, "param", None))
         errors = Console(stderr=True, soft_wrap=True)
         parameter = getattr(error, "param", None)
         if parameter is not None and parameter.help and "Missing" not in type(error).__name__:
@@ -91,6 +123,30 @@ def usage_errors() -> Iterator[None]:
         if error.ctx is not None:
             errors.print(f"  Help: {plain(error.ctx.command_path)} --help", highlight=False)
         raise typer.Exit(error.exit_code) from error
+
+
+def print_json_error(
+    error: BaseException | None, message: str, parameter: object | None = None
+) -> None:
+    """Print an error on standard output as well, as JSON, if the command is given ``--json``."""
+    if JSON_ERRORS.get():
+        typer.echo(json.dumps(error_record(error, message, parameter), default=str))
+
+
+def error_record(
+    error: BaseException | None, message: str, parameter: object | None = None
+) -> dict[str, Any]:
+    """Return the keys of an error in JSON."""
+    field, rule, value = None if parameter is None else _option(parameter), None, None
+    match error:
+        case InvalidParameterError():
+            field, rule, value = field or error.field, error.rule, error.value
+        case InvalidFileError():
+            field, rule, value = f"{error.path}, {error.where}", error.expected, error.found
+        case _:
+            pass
+    kind = type(error).__name__ if isinstance(error, WattveilError) else "Error"
+    return {"error": kind, "message": message, "field": field, "rule": rule, "value": value}
 
 
 def print_error(message: str) -> None:
@@ -102,12 +158,12 @@ def print_error(message: str) -> None:
 def explained(error: Exception, context: typer.Context | None = None) -> str:
     """Return the message of an error in terms of the command line: options instead of arguments."""
     match error:
-        case InvalidParameterError():
+        case InvalidParameterError() if not error.rule.startswith(UNKNOWN_FIELD):
             names = _options(context, error.field)
             got = _as_typed(error.value)
             rule = _in_options(error.rule, context)
             return f"{names} must be {rule}" + (f"; got {got}" if got else "")
-        case InvalidFileError():
+        case InvalidFileError() if not hasattr(error, "problem"):
             return _file_problem(error, context)
         case ServerRefusalError(code="unreachable"):
             return f"{error}; the address is set by --url or WATTVEIL_URL"

@@ -20,6 +20,7 @@ from wattveil.lab.baselines.baselines_page import write_comparison_page
 from wattveil.lab.evaluation.customer_samples import of_profiles
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
+from wattveil.lab.evaluation.load_summary import load_summary
 from wattveil.numerics.measures.verdicts import Interval
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.profiles import Profiles, TimeGrid
@@ -38,7 +39,8 @@ def evaluate(path: Path) -> None:
     """Compare homes with others."""
     both = of_profiles(profiles(HOMES[:45]), profiles(1.5 * HOMES[45:]))
     found = evaluate_load(both.real_kw, both.synthetic_kw, both.layout, n_clusters=2)
-    write_evaluation_page(found, path)
+    summary = load_summary(both.real_kw, both.synthetic_kw, both.layout, margin=0.05)
+    write_evaluation_page(found, path, summary=summary, margin=0.05)
 
 
 def grid(path: Path) -> None:

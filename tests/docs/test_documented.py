@@ -20,6 +20,7 @@ from tools.reference.schema import fields_of
 from wattveil import errors
 from wattveil.bundle.manifest import manifest_schema
 from wattveil.cli import app
+from wattveil.cli.serve import VARIABLES
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Choice
 from wattveil.products.registry import default_weights, product_named, products_of
@@ -168,6 +169,14 @@ def test_every_environment_variable_is_listed() -> None:
     assert {"WATTVEIL_DATA", "WATTVEIL_DIFFPRIVLIB_PYTHON"} <= ours
     assert "JAVA_HOME" in read
     assert missing(sorted(ours | read), (REFERENCE / "settings.md").read_text()) == []
+
+
+def test_every_setting_of_the_server_is_listed() -> None:
+    """Each option of `wattveil serve`, by the name of its variable."""
+    (command,) = (one for name, one in commands(app) if name == "wattveil serve")
+    names = [f"{VARIABLES['serve']}_{one.name.upper()}" for one in command.params if one.name]
+    assert "WATTVEIL_SERVE_COMPUTE_PROCESSES" in names
+    assert missing(names, (REFERENCE / "settings.md").read_text()) == []
 
 
 def test_every_address_and_field_of_the_api_is_described() -> None:

@@ -4,6 +4,7 @@ No container is built and no chart is installed here. What the files state is ex
 folder: the package is built from exactly what the Containerfile copies, and started as it says.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 import uuid
 from contextlib import suppress
@@ -24,10 +26,15 @@ import typer
 import yaml
 from sqlalchemy import QueuePool, make_url
 
+from tests.certificates import self_signed
+from tests.doc_pages import parse
 from tests.process_guard import guarded
 from wattveil.cli.serve import VARIABLES, serve
+from wattveil.server.http.middleware import MAX_LARGE_BYTES
+from wattveil.server.jobs import planner
 from wattveil.server.ledger.database import connect
 from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.server_state import ServerState
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
@@ -42,6 +49,28 @@ def variables_of_the_server() -> set[str]:
     command = typer.main.get_command(alone)
     prefix = VARIABLES["serve"]
     return {f"{prefix}_{one.name.upper()}" for one in command.params if one.name}
+
+
+def declared_version() -> str:
+    """Return the version of the package, as `pyproject.toml` declares it."""
+    declared: str = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    return declared
+
+
+def test_every_file_states_the_version_of_the_package() -> None:
+    """Image, tags, chart, citation; a chart has that of SemVer, in which a `.dev0` is `-dev.0`."""
+    version = declared_version()
+    container = (DEPLOY / "container" / "Containerfile").read_text()
+    assert f'org.opencontainers.image.version="{version}"' in container
+    assert f"--tag wattveil:{version} ." in container
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    assert compose["services"]["server"]["image"] == f"wattveil:{version}"
+    chart = yaml.safe_load((DEPLOY / "helm/wattveil/Chart.yaml").read_text())
+    assert chart["appVersion"] == version
+    assert chart["version"] == re.sub(r"\.dev(\d+)$", r"-dev.\1", version)
+    values = yaml.safe_load((DEPLOY / "helm/wattveil/values.yaml").read_text())
+    assert values["image"]["tag"] == version
+    assert yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())["version"] == version
 
 
 # --- Containerfile --------------------------------------------------------------------------------
@@ -77,7 +106,7 @@ def test_containerfile_is_safe() -> None:
     """Two stages, pinned images, no root, a health check, no secrets, forms without a shell."""
     known = {
         *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"),
-        *("STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"),
+        *("STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD", "LABEL"),
     }
     assert {name for name, _ in instructions()} == known
     build, final = stages()
@@ -187,6 +216,12 @@ def test_compose_file_states_what_the_server_needs() -> None:
     assert database["networks"] == ["inside"]
     address = server["environment"]["WATTVEIL_SERVE_BEHIND_PROXY"]
     assert proxy["networks"]["front"]["ipv4_address"] == address
+    # A second container of the server, for `admin backup`, could not have the same fixed address.
+    assert server["networks"] == ["inside", "front"]
+    (pool,) = compose["networks"]["front"]["ipam"]["config"]
+    assert ipaddress.ip_address(address) in ipaddress.ip_network(pool["subnet"])
+    assert ipaddress.ip_address(address) not in ipaddress.ip_network(pool["ip_range"])
+    assert ipaddress.IPv4Network(pool["ip_range"]).subnet_of(ipaddress.IPv4Network(pool["subnet"]))
     volumes = set(compose["volumes"])
     for one in services.values():
         for mount in one["volumes"]:
@@ -194,6 +229,123 @@ def test_compose_file_states_what_the_server_needs() -> None:
             assert source in volumes or source == "./profiles" or (folder / source).is_file()
         assert set(one.get("secrets", [])) <= set(compose["secrets"])
     assert "reverse_proxy server:8400" in (folder / "Caddyfile").read_text()
+
+
+def test_prometheus_scrapes_the_server_in_the_network_of_compose() -> None:
+    """By the name of its service: the proxy does not forward metrics, and no name is public."""
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    service = compose["services"]["prometheus"]
+    settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
+    (job,) = settings["scrape_configs"]
+    assert job.get("scheme", "http") == "http"
+    (target,) = job["static_configs"][0]["targets"]
+    host, _, port = target.partition(":")
+    assert set(compose["services"][host]["networks"]) & set(service["networks"])
+    assert values(stages()[1], "EXPOSE") == [port]
+    secret = Path(job["authorization"]["credentials_file"])
+    assert secret.parent == Path("/run/secrets")
+    assert secret.name in service["secrets"]
+    mounted = {one.split(":")[1]: one.split(":")[0] for one in service["volumes"]}
+    started = service["command"][0].partition("=")[2]
+    assert (DEPLOY / "compose" / mounted[started]).is_file()
+    for name in settings["rule_files"]:
+        rules = mounted[str(Path(started).with_name(name))]
+        assert (DEPLOY / "compose" / rules).is_file()
+    assert all(one.startswith("127.0.0.1:") for one in service["ports"])
+    assert service["profiles"], "not started unless it is asked for"
+
+
+def test_every_alert_has_a_runbook() -> None:
+    """A section of the page of alerts: meaning, first look, remedy."""
+    page = (REPOSITORY / "docs" / "guides" / "alerts.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]
+    alerts = [rule for group in groups for rule in group["rules"]]
+    assert {one["alert"] for one in alerts} == {one for one in sections if "Wattveil" in one}
+    for one in alerts:
+        name = one["alert"]
+        url = one["annotations"]["runbook_url"]
+        assert url == f"https://docs.town.example/guides/alerts/#{name.lower()}"
+        assert one["labels"]["severity"] in {"page", "ticket"}
+        for part in ("**Meaning.**", "**First look.**", "**Remedy.**"):
+            assert part in sections[name], (name, part)
+
+
+def test_server_errors_are_a_ratio_with_a_floor() -> None:
+    """One error at night wakes nobody, and neither do probes of a server that is not ready."""
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]
+    (expression,) = [
+        one["expr"]
+        for group in groups
+        for one in group["rules"]
+        if one["alert"] == "WattveilServerErrors"
+    ]
+    ratio, floor = expression.split(" and ")
+    assert re.fullmatch(r"sum by .* / sum by .* > 0\.\d+", ratio)
+    assert re.fullmatch(r"sum by .*increase\(.* > \d+", floor)
+    for probe in ("/livez", "/readyz", "/healthz", "/metrics"):
+        assert expression.count(probe) == 3
+
+
+_PROMTOOL, _NGINX = shutil.which("promtool") or "", shutil.which("nginx") or ""
+
+
+@pytest.mark.skipif(not _PROMTOOL, reason="the deployment tool promtool is not installed")
+def test_prometheus_accepts_the_alerts_and_their_tests() -> None:
+    """Their own unit tests, in `alerts_test.yaml`."""
+    for command in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]):
+        checked = subprocess.run(
+            [_PROMTOOL, *command],
+            cwd=DEPLOY / "prometheus",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+# --- nginx ----------------------------------------------------------------------------------------
+
+
+def of_nginx(name: str) -> str:
+    """Return the value of a directive that is given once."""
+    (found,) = re.findall(
+        rf"^ *{name} +([^;]+);", (DEPLOY / "nginx" / "wattveil.conf").read_text(), re.MULTILINE
+    )
+    return str(found)
+
+
+def test_proxies_fit_the_limits_of_the_server() -> None:
+    """They forward the largest body, and wait as long as the server may plan or verify."""
+    assert of_nginx("client_max_body_size") == "17m"
+    assert MAX_LARGE_BYTES + 2**16 <= 17 * 2**20, "and the rest of a form"
+    assert of_nginx("proxy_read_timeout") == "15m"
+    assert planner._MAX_SECONDS < 15 * 60
+    assert of_nginx("proxy_set_header X-Forwarded-For") == "$remote_addr"
+    assert "location = /metrics" in (DEPLOY / "nginx" / "wattveil.conf").read_text()
+    assert "max_size 17MB" in (DEPLOY / "compose" / "Caddyfile").read_text()
+    assert MAX_LARGE_BYTES + 2**16 <= 17 * 10**6
+
+
+@pytest.mark.skipif(not _NGINX, reason="the deployment tool nginx is not installed")
+def test_nginx_accepts_its_file(tmp_path: Path) -> None:
+    """With a certificate of the test, in a folder of its own."""
+    certificate, key = self_signed(tmp_path)
+    text = (DEPLOY / "nginx" / "wattveil.conf").read_text()
+    text = text.replace("/etc/ssl/town.pem", str(certificate))
+    text = text.replace("/etc/ssl/town.key", str(key))
+    (tmp_path / "wattveil.conf").write_text(text)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+    main = tmp_path / "nginx.conf"
+    main.write_text(
+        f"pid {tmp_path}/pid; error_log stderr; events {{}}"
+        f" http {{ access_log off; {temporary} include {tmp_path}/wattveil.conf; }}"
+    )
+    checked = subprocess.run(
+        [_NGINX, "-t", "-c", str(main), "-e", "stderr"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_a_service_file_of_postgresql_is_enough(
@@ -362,7 +514,12 @@ _TAG = re.compile(r"\{\{-? *(.*?) *-?\}\}")
 
 
 def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """Render a template of the chart: values, `if` and one `range`; any other tag is an error."""
+    """Render a template of the chart, and parse it."""
+    return [one for one in yaml.safe_load_all(rendered_text(name, given)) if one is not None]
+
+
+def rendered_text(name: str, given: dict[str, Any]) -> str:
+    """Render a template: values, `if`, `else` and one `range`; any other tag is an error."""
     lines: list[str] = []
     showing, looping = [True], False
     loop: list[str] = []
@@ -372,17 +529,14 @@ def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
         words = tag[1].split() if tag else [""]
         if words[0] == "if":
             showing.append(bool(looked_up(words[1], given)))
+        elif words[0] == "else":
+            showing[-1] = not showing[-1]
         elif words[0] == "range":
             looping, loop = True, []
             pairs = list(looked_up(words[-1], given).items())
         elif words[0] == "end" and looping:
             looping = False
-            for key, value in pairs:
-                for one in loop:
-                    named = one.replace("{{ $name }}", key)
-                    lines.append(
-                        named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
-                    )
+            lines += [filled(one, *pair) for pair in pairs for one in loop]
         elif words[0] == "end":
             showing.pop()
         elif looping:
@@ -392,11 +546,20 @@ def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
     assert (showing, looping) == ([True], False)
     text = "\n".join(lines)
     assert "{{" not in text
-    return [one for one in yaml.safe_load_all(text) if one is not None]
+    return text
+
+
+def filled(line: str, key: str, value: object) -> str:
+    """Return a line of a loop, for a pair."""
+    named = line.replace("{{ $name }}", key)
+    return named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
 
 
 def looked_up(path: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 - any value
-    """Return a value by its path, such as `.Values.image.tag`."""
+    """Return a value by its path, such as `.Values.image.tag`, perhaps quoted."""
+    path, is_quoted, _ = path.partition(" | quote")
+    if is_quoted:
+        return json.dumps(str(looked_up(path, given)))
     assert re.fullmatch(r"(\.\w+)+", path), path
     found: Any = given
     for part in path.split(".")[1:]:
@@ -404,18 +567,114 @@ def looked_up(path: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 - any va
     return found
 
 
+def of_chart(**changed: object) -> dict[str, Any]:
+    """Return what the templates of the chart are rendered with."""
+    values = yaml.safe_load((DEPLOY / "helm/wattveil/values.yaml").read_text())
+    assert changed.keys() <= values.keys()
+    return {"Values": {**values, **changed}, "Release": {"Name": "town", "Namespace": "energy"}}
+
+
+_BACKUP = {"enabled": True, "schedule": "15 2 * * *", "claim": "town-backup"}
+
+
+def test_a_backup_of_the_chart_is_run_beside_its_server(database: str, tmp_path: Path) -> None:
+    """Same node, rights and volumes; its command is run here, in a plain folder."""
+    assert rendered("backup.yaml", of_chart()) == []
+    (job,) = rendered("backup.yaml", of_chart(backup=_BACKUP))
+    (deployment,) = rendered("deployment.yaml", of_chart())
+    served = deployment["spec"]["template"]
+    assert (job["kind"], job["spec"]["concurrencyPolicy"]) == ("CronJob", "Forbid")
+    assert job["spec"]["schedule"] == "15 2 * * *"
+    template = job["spec"]["jobTemplate"]["spec"]["template"]
+    pod = template["spec"]
+    (container,) = pod["containers"]
+    (term,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    near = term["labelSelector"]["matchLabels"]
+    assert near.items() <= served["metadata"]["labels"].items()
+    selected = deployment["spec"]["selector"]["matchLabels"]
+    for selector in (near, selected):  # a backup is no server, and gets no requests
+        assert not selector.items() <= template["metadata"]["labels"].items()
+    (own,) = served["spec"]["containers"]
+    assert (container["image"], container["securityContext"]) == (
+        *(own["image"], own["securityContext"]),
+    )
+    assert pod["securityContext"].items() >= served["spec"]["securityContext"].items()
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert set(mounts) == {one["name"] for one in pod["volumes"]}
+    data, backups = tmp_path / "data", tmp_path / "backup"
+    data.mkdir()
+    backups.mkdir()
+    service, address = service_file(database, tmp_path)
+    stated = {one["name"]: one["value"] for one in container["env"]}
+    here = {"DATABASE": address, "PGSERVICEFILE": str(service)}
+    assert here.keys() <= stated.keys()
+    environment = {**os.environ, **stated, **here}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PGSERVICEFILE", "PGSERVICE"):
+            patch.setenv(name, environment[name])
+        ServerState.open(data, address).close()
+    shell, option, script = container["command"]
+    script = script.replace(mounts["data"] + " ", f"{data} ").replace("/backup/", f"{backups}/")
+    script = script.replace("exec wattveil", f"exec {sys.executable} -m wattveil")
+    subprocess.run([shell, option, script], env=environment, check=True, capture_output=True)
+    (made,) = backups.iterdir()
+    assert (made / "backup.json").is_file()
+
+
+def test_maintenance_runs_no_server_and_keeps_its_volumes() -> None:
+    """For commands that need the folder alone."""
+    (usual,) = rendered("deployment.yaml", of_chart())
+    (paused,) = rendered("deployment.yaml", of_chart(maintenance=True))
+    (server,), (shell,) = (one["spec"]["template"]["spec"]["containers"] for one in (usual, paused))
+    assert shell["command"] == ["sleep", "infinity"]
+    assert not {one for one in shell if "Probe" in one}
+    for name in ("env", "volumeMounts", "securityContext", "image"):
+        assert shell[name] == server[name]
+    assert {one for one in server if "Probe" in one}
+    assert "command" not in server
+    for is_paused in (True, False):  # a restore reads the backups; a server has no access to them
+        (one,) = rendered("deployment.yaml", of_chart(maintenance=is_paused, backup=_BACKUP))
+        pod = one["spec"]["template"]["spec"]
+        mounts = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        assert ("backup" in mounts) == is_paused
+        assert mounts == {volume["name"] for volume in pod["volumes"]}
+
+
+def stated_commands(text: str) -> list[list[str]]:
+    """Return the `wattveil admin` commands of a text, from the first word after the program."""
+    lines = re.findall(r"(?:wattveil|server) (admin .*)", re.sub(r"\$\([^)]*\)", "now", text))
+    return [shlex.split(line, comments=True) for line in lines if "--data" in line]
+
+
+def test_stated_commands_are_read_by_the_program() -> None:
+    """Every command for a container or pod, in the notes of the chart and in the guide."""
+    states = [
+        {"maintenance": one, "backup": {**_BACKUP, "enabled": two}}
+        for one in (True, False)
+        for two in (True, False)
+    ]
+    notes = [rendered_text("NOTES.txt", of_chart(**one)) for one in states]
+    guide = (REPOSITORY / "docs" / "guides" / "deploy.md").read_text()
+    found = {" ".join(one[1:3]): one for text in (*notes, guide) for one in stated_commands(text)}
+    kinds = {words.removeprefix("ledger ").split()[0] for words in found}
+    assert kinds == {"token", "backup", "restore", "audit", "accept"}
+    for text in (*notes, guide):
+        for arguments in stated_commands(text):
+            parse(arguments)
+    first, *_ = notes
+    assert "admin token" in first
+    assert ["NO BACKUPS" in one for one in notes] == [False, False, False, True]
+
+
 @pytest.mark.parametrize("oidc", ["", "wattveil-oidc"])
 def test_chart_states_what_the_server_needs(oidc: str) -> None:
     """One pod without rights, replaced as a whole; probes, variables and mounts are right."""
     chart = DEPLOY / "helm" / "wattveil"
-    given = {
-        "Values": {**yaml.safe_load((chart / "values.yaml").read_text()), "oidcSecret": oidc},
-        "Release": {"Name": "town"},
-    }
+    given = of_chart(oidcSecret=oidc)
     assert yaml.safe_load((chart / "Chart.yaml").read_text())["apiVersion"] == "v2"
     (deployment,) = rendered("deployment.yaml", given)
     service, claim = rendered("service.yaml", given)
-    (ingress,) = rendered("ingress.yaml", given)
+    ingress, closed = rendered("ingress.yaml", given)
     spec = deployment["spec"]
     assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
     pod = spec["template"]["spec"]
@@ -433,5 +692,25 @@ def test_chart_states_what_the_server_needs(oidc: str) -> None:
     labels = spec["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-    backend = ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
-    assert backend["name"] == service["metadata"]["name"]
+    metrics, everything = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert everything["backend"]["service"]["name"] == service["metadata"]["name"]
+    assert (metrics["path"], metrics["pathType"]) == ("/metrics", "Exact")
+    assert metrics["backend"]["service"]["name"] == closed["metadata"]["name"]
+    assert "selector" not in closed["spec"], "no pod answers"
+
+
+def test_metrics_of_the_chart_are_scraped_inside() -> None:
+    """By the Prometheus operator, if it is asked for: the service, its token, the alerts' job."""
+    assert rendered("servicemonitor.yaml", of_chart()) == []
+    wanted = of_chart(metrics={"serviceMonitor": True, "tokenSecret": "town-monitor"})
+    (monitor,) = rendered("servicemonitor.yaml", wanted)
+    service, _ = rendered("service.yaml", wanted)
+    _, closed = rendered("ingress.yaml", wanted)
+    labels, chosen = service["metadata"]["labels"], monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= labels.items()
+    assert "labels" not in closed["metadata"]
+    assert labels[monitor["spec"]["jobLabel"]] == "wattveil"  # as the alerts expect
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {one["name"] for one in service["spec"]["ports"]}
+    assert endpoint["path"] == "/metrics"
+    assert endpoint["authorization"]["credentials"] == {"name": "town-monitor", "key": "token"}

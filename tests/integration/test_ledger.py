@@ -473,9 +473,15 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
                     connection.execute(text(f"DROP FUNCTION release_count_{change}()"))
             connection.execute(text("ALTER TABLE journal DROP COLUMN stored"))
             connection.execute(text("DROP INDEX ix_entry_principal"))
+            connection.execute(text("DROP INDEX ix_release_fingerprint"))
+            for name in ("number", "fingerprint"):
+                connection.execute(text(f"ALTER TABLE release DROP COLUMN {name}"))
             connection.execute(text("UPDATE alembic_version SET version_num = 'v2_0001'"))
     with place.open() as ledger:
         assert ledger.charge(order("a")) == paid
+        stored = ledger.release_of(paid)
+        assert stored is not None
+        assert ledger.is_recorded(paid.journal_id, stored.number)  # by this start
         assert broken(ledger) == []
         with ledger.engine.connect() as connection:
             assert compare_metadata(MigrationContext.configure(connection), metadata) == []

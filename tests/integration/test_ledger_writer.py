@@ -1,6 +1,7 @@
 """The writer of the ledger and its high-water mark, with faults of one job or of the disk."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +13,8 @@ from sqlalchemy import delete, func, insert, select
 from tests.integration.conftest import Place
 from tests.sample_ledgers import ALLOWANCE, broken, open_dataset, order, populate
 from wattveil.errors import ChargeRefusedError, LedgerBehindError, LedgerUnavailableError
-from wattveil.server.ledger import admission, high_water_mark
-from wattveil.server.ledger.accounts import Charge
+from wattveil.server.ledger import admission, high_water_mark, writer
+from wattveil.server.ledger.accounts import Charge, Release, ReleaseState
 from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.database import writing
 from wattveil.server.ledger.high_water_mark import HighWaterMark
@@ -112,7 +113,46 @@ def test_a_charge_is_in_the_mark_before_it_is_computed(
             (pending,) = ledger.pending()
             with pytest.raises(LedgerUnavailableError):
                 ledger.confirm(pending)
-        seen = HighWaterMark(place.folder).heads[pending.journal_id].seq
-        assert seen < pending.seq
+            seen = HighWaterMark(place.folder).heads[pending.journal_id].seq
+            assert seen < pending.seq
         ledger.confirm(pending)
         assert HighWaterMark(place.folder).heads[pending.journal_id].seq == pending.seq
+
+
+def test_what_could_not_be_recorded_is_recorded_without_a_further_request(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer repeats it by itself; until then a release is not one that may be sent."""
+    full = threading.Event()
+    append = high_water_mark._append
+
+    def appending(path: Path, lines: str) -> None:
+        if full.is_set():
+            raise OSError("no space left on the device")
+        append(path, lines)
+
+    monkeypatch.setattr(high_water_mark, "_append", appending)
+    monkeypatch.setattr(writer, "_RETRY_SECONDS", 0.01)
+    with place.open() as ledger:
+        populate(ledger)
+        first, second = (ledger.charge(order(key, price=CHEAP)) for key in ("a", "b"))
+        earlier = ledger.store(first, Release(state=ReleaseState.FAILED))
+        full.set()
+        with pytest.raises(LedgerUnavailableError):
+            ledger.store(second, Release(state=ReleaseState.FAILED))
+        stored = ledger.release_of(second)
+        assert stored is not None
+        assert (earlier.number, stored.number) == (1, 2)
+        assert ledger.is_recorded(1, earlier.number)
+        assert not ledger.is_recorded(1, stored.number)
+        other = HighWaterMark(place.folder)  # as another process sees it
+        assert (other.has_release(1, 1), other.has_release(1, 2)) == (True, False)
+        with pytest.raises(LedgerUnavailableError):
+            ledger.check_recorded(grace_seconds=0.0)
+        with pytest.raises(LedgerUnavailableError, match="high-water mark"):
+            Ledger.open(place.folder, place.database, is_shared=True)  # would record it
+        full.clear()
+        while not ledger.is_recorded(1, stored.number):
+            time.sleep(0.01)
+        assert other.has_release(1, 2)
+        ledger.check_recorded(grace_seconds=0.0)

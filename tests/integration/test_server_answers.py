@@ -55,12 +55,16 @@ def see_series(server: Running, see: DescribedClient) -> None:
     """Open a series, add a period, and close it."""
     quarter(0, customers=60).write_parquet(server.state.folder / "profiles" / "quarter.parquet")
     opened = {**CHOICES, "name": "quarters", "epsilon": 0.1}
-    see.send("POST /v1/admin/datasets/{dataset}/series", "answers", status=201, body=opened)
+    opening = "POST /v1/admin/datasets/{dataset}/series"
+    asked = {**CHOICES, "epsilon": 0.1, "group_customers": [1000]}
+    see.send(f"{opening}/plan", "answers", status=200, body=asked)
+    see.send(opening, "answers", status=201, body=opened)
     of_series = "POST /v1/admin/datasets/{dataset}/series/{series}"
     place, period = ("answers", "quarters"), {"period": "2026-Q1", "file": "quarter.parquet"}
     added = see.send(f"{of_series}/periods", *place, status=202, body=period).json["release"]
     assert server.finished(added, as_="reader")["state"] == "ok"
     see.send("GET /v1/datasets/{dataset}/series", "answers", status=200, as_="reader")
+    see.send(f"{of_series}/erase", *place, status=200, body={"customer_ids": ["nobody"]})
     see.send(f"{of_series}/close", *place, status=200, body={"reason": "x"})
     closed = "GET /v1/datasets/{dataset}/series/{series}/closed.json"
     see.send(closed, *place, status=200, as_="reader")

@@ -118,8 +118,11 @@ def test_disaster_drill(place: Place, elsewhere: NewPlace, data: Path, tmp_path:
     put_back(data, new.folder)
     with pytest.raises(InvalidParameterError, match="high_water_mark"):
         restore_backup(backup, new.folder, new.database)
-    with pytest.raises(LedgerBehindError, match="journal 1 had"):
+    with pytest.raises(LedgerBehindError, match=r"journal 1 had .* --by … and --reason …"):
         restore_backup(backup, new.folder, new.database, mark=mark)
+    if place.database is not None:  # one in use, by its address
+        with pytest.raises(InvalidParameterError, match=r"got .*host .*, database postgres"):
+            restore_backup(backup, new.folder, place.database, mark=mark)
     not_hers = AcceptedLoss(by="ann", reason="x")
     with pytest.raises(InvalidParameterError, match="administrator"):
         restore_backup(backup, new.folder, new.database, mark=mark, loss=not_hers)
@@ -341,3 +344,30 @@ def test_files_of_an_earlier_database_are_refused(tmp_path: Path, ending: str) -
     (tmp_path / f"ledger.sqlite{ending}").write_bytes(b"earlier")
     with pytest.raises(InvalidParameterError, match=f"without ledger.sqlite{ending}:"):
         _check_new(tmp_path, None)
+
+
+def test_the_folder_and_the_mark_of_a_running_server_are_refused(
+    place: Place, elsewhere: NewPlace, tmp_path: Path
+) -> None:
+    """Its mark is not final: it may charge after the comparison."""
+    backup, target = tmp_path / "backup", elsewhere()
+    mark = place.folder / "ledger.heads"
+    link = tmp_path / "linked.heads"
+    link.symlink_to(mark)
+    with serving(place.folder, place.database) as server:
+        furnish(server)
+        write_backup(place.folder, place.database, backup)
+        with pytest.raises(InvalidParameterError, match="stop the server"):
+            restore_backup(backup, place.folder, target.database)
+        for one in (mark, link):
+            with pytest.raises(InvalidParameterError, match="a server that was stopped"):
+                restore_backup(backup, target.folder, target.database, mark=one)
+        assert released(server, "later")
+    assert [one.name for one in target.folder.iterdir()] in ([], ["server.lock"])
+    with pytest.raises(LedgerBehindError):
+        restore_backup(backup, target.folder, target.database, mark=mark)
+    last = tmp_path / "last"
+    write_backup(place.folder, place.database, last)
+    assert restore_backup(last, target.folder, target.database, mark=mark).journals_lost == 0
+    with target.open() as ledger:
+        assert ledger.pending() == []

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 
@@ -16,14 +17,63 @@ from tests.live_server import QUICK, Running, furnish, refused, serving
 from tests.postgres import postgres_server, require_postgres
 from tests.sample_ledgers import broken
 from wattveil.errors import InvalidParameterError
+from wattveil.server.auth import access
 from wattveil.server.http.problems import Code
 from wattveil.server.ledger import database as limits
 from wattveil.server.ledger import server_lease
+from wattveil.server.ledger.ledger import CACHED_SECONDS
 from wattveil.server.server_state import ServerState
 
 MANY = 60
 """More than the server has threads, and many more than it has connections to the database."""
 _PATIENCE_SECONDS = 600.0  # a busy database notices late that a session has ended
+
+
+_OF_THE_LEDGER = b"\nwattveil_epsilon_left{"
+
+
+@pytest.mark.usefixtures("computing_here")
+@pytest.mark.parametrize("is_hung", [True, False])
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux does")
+def test_metrics_are_read_while_the_database_is_down(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_hung: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Hung or ended: a token that was valid reads them, without figures of the ledger."""
+    require_postgres()
+    with postgres_server() as database, serving(tmp_path, database.address) as running:
+        furnish(running)
+        for name in ("seen", "new", "revoked", "earlier"):
+            made = running.send("POST", "/v1/admin/principals", {"name": name, "kind": "monitor"})
+            running.tokens[name] = made.json["token"]
+        running.send("GET", "/metrics", as_="revoked")
+        running.send("POST", "/v1/admin/principals/revoked/revoke", {})
+        with monkeypatch.context() as patch:
+            patch.setattr(access, "_READER_REMEMBERED", timedelta(0))
+            assert running.send("GET", "/metrics", as_="earlier").status == HTTPStatus.OK
+        up = running.send("GET", "/metrics", as_="seen").body
+        assert b"\nwattveil_database_up 1.0" in up
+        assert _OF_THE_LEDGER in up
+        monkeypatch.setattr(limits, "MAX_SECONDS", 0.5)
+        with database.hung() if is_hung else database.down():
+            time.sleep(CACHED_SECONDS)  # then no token is known any more without a query
+            while (
+                b"\nwattveil_database_up 0.0"
+                not in (down := running.send("GET", "/metrics", as_="seen")).body
+            ):
+                assert down.status == HTTPStatus.OK  # a report is used again for a moment
+            assert b'\nwattveil_ready{component="database"} 0.0' in down.body
+            # Compared with the database, so nothing is known of it: it raises no second alert.
+            assert b'\nwattveil_ready{component="high_water_mark"} 1.0' in down.body
+            assert b"\nwattveil_requests_total{" in down.body
+            assert _OF_THE_LEDGER not in down.body
+            for name in ("new", "ann", "revoked", "earlier"):
+                refused(running.send("GET", "/metrics", as_=name), Code.UNAVAILABLE)
+            refused(running.send("GET", "/v1/me", as_="seen"), Code.UNAVAILABLE)
+        until_ok(running)
+        running.send("POST", "/v1/admin/principals/seen/revoke", {})
+        refused(running.send("GET", "/metrics", as_="seen"), Code.UNAUTHORIZED)
 
 
 @pytest.mark.usefixtures("computing_here")

@@ -38,7 +38,7 @@ from wattveil.server.http.problems import Code, Problem
 from wattveil.server.jobs import compute_child, worker
 from wattveil.server.ledger import pricing
 from wattveil.server.ledger.accounts import Charge
-from wattveil.server.ledger.database import FILE
+from wattveil.server.ledger.database_record import FILE
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
@@ -107,6 +107,30 @@ def test_a_database_that_cannot_be_written_answers_nothing(
     server.settle()
     assert state(server, done) == "ok"
     assert len(server.state.ledger.payloads()) == number + 1
+
+
+def test_an_order_that_may_have_been_charged_is_repeated(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is charged before the mark is written: the response says so, and it is charged once."""
+    mark = server.state.ledger._high_water_mark
+    before = budget(server)
+    with monkeypatch.context() as patch:
+        patch.setattr(mark, "path", server.state.folder / "none" / "heads")
+        got = order(server)
+        charged = budget(server)
+    assert got.status == Code.UNAVAILABLE.status
+    assert charged != before
+    assert "may have been charged: repeat it" in json.loads(got.body)["title"]
+    done = order(server)  # the same key
+    assert done.status == 202
+    server.settle()
+    assert state(server, done) == "ok"
+    again = send(
+        server, "POST", "/v1/datasets/homes/releases", {**QUICK, "epsilon": 0.05}, "another-key"
+    )
+    assert again.status in {200, 202}
+    assert budget(server) == charged
 
 
 def test_a_release_waits_until_it_can_be_stored(

@@ -109,6 +109,23 @@ def test_a_key_that_stands_twice_is_refused(server: Running) -> None:
     assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == before
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "utf-32-be"])
+def test_json_is_utf_8_without_a_mark(server: Running, encoding: str) -> None:
+    """A key that stands twice would pass in another encoding; nothing is charged."""
+    before = server.send("GET", "/v1/datasets/homes/budget", as_="ann").body
+    headers = {"Content-Type": "application/json", "Idempotency-Key": f"coded-{encoding}"}
+    path = "/v1/datasets/homes/releases"
+    for text in (
+        '{"epsilon": 0.1, "epsilon": 0.2, "products": ["load"]}',
+        '{"epsilon": 0.1, "products": ["load"]}',
+    ):
+        got = server.send("POST", path, text.encode(encoding), as_="ann", headers=headers)
+        assert "UTF-8" in refused(got, Code.INVALID_REQUEST).json["errors"][0]["rule"]
+    got = server.send("POST", path, b'{"epsilon": "\xff"}', as_="ann", headers=headers)
+    assert "UTF-8" in refused(got, Code.INVALID_REQUEST).json["errors"][0]["rule"]
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == before
+
+
 def test_names_are_not_found_out_by_sharing(server: Running) -> None:
     """A name that nobody has, a new reader and an old one: the same answer, after one write."""
     ordered = server.order("probe", {**QUICK, "epsilon": 0.042}).json["id"]

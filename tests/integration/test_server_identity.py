@@ -401,7 +401,7 @@ def test_single_tokens_are_listed_and_revoked(
     monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["owner"])
     monkeypatch.setenv("WATTVEIL_URL", server.url)
     listed = CliRunner().invoke(app, ["admin", "tokens", "--name", "gina", "--json"])
-    numbers = [one["id"] for one in json.loads(listed.output)["tokens"]]
+    numbers = [one["id"] for one in json.loads(listed.stdout)["tokens"]]
     assert len(numbers) == 2
     browser = Browser(server, "gina")
     revoke = ["admin", "revoke", "--name", "gina", "--number", str(numbers[0])]

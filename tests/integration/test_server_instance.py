@@ -8,6 +8,7 @@ from tests.sample_bundles import some_profiles
 from wattveil import connect
 from wattveil.bundle.cumulative import OTHER_TIER
 from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.release.weak_guarantees import NOT_PRIVATE
 from wattveil.server.http.problems import Code
 
 INSTANCE: dict[str, Any] = {"epsilon": 6.0, "n_clusters": 2, "tier": "instance"}
@@ -39,7 +40,15 @@ def test_the_instance_tier_is_opened_released_and_labelled(server: Running, tmp_
     before = few.budget(tier="global")
     quote = few.quote(**INSTANCE)
     assert quote["more_of_this_kind"] == {"dataset": 1, "own": 1}
+    assert quote["plan"]["warnings"][0] == NOT_PRIVATE
+    ida = Browser(server, "ida")
+    review = ida.post("/datasets/few", epsilon="6.0", n_clusters="2", tier="instance")
+    page = ida.get(review.headers["location"]).body.decode()
+    assert "Confirm the order" in page
+    assert page.count(NOT_PRIVATE) == 1
     release = few.release(**INSTANCE)
+    ordered = server.send("GET", f"/v1/releases/{release.id}", as_="ida").json
+    assert ordered["warnings"] == quote["plan"]["warnings"]
     assert few.budget(tier="global") == before
     assert few.budget(tier="instance")["own"]["spent"] == quote["price"]
     manifest = release.manifest

@@ -153,7 +153,7 @@ def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
                 host="127.0.0.1",
                 port=0,
                 tls=(None, None),
-                behind_proxy=None,
+                behind_proxy=(),
                 echo=said.append,
             )
     finally:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import ssl
 import time
@@ -10,6 +11,12 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from typer.testing import CliRunner
 
 from tests.certificates import self_signed
@@ -20,8 +27,11 @@ from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.http import connections
 from wattveil.server.http.problems import Code
 from wattveil.server.observe.json_logs import JsonFormatter
+from wattveil.server.observe.lifecycle_logs import log_keys
 from wattveil.server.observe.request_record import SECURITY_LOGGER
 from wattveil.server.run import check_host, transport
+from wattveil.server.server_state import ServerState
+from wattveil.server.tls_files import check_pair, expiry, log_expiry
 
 FEW = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(2, 1e-6))
 
@@ -40,10 +50,71 @@ def test_a_server_speaks_https_and_nothing_else(tmp_path: Path) -> None:
         assert "secure" in str(answer.headers["set-cookie"]).lower()
         assert "max-age" in str(answer.headers["strict-transport-security"])
         connection.close()
+        connection.request(
+            "GET", "/metrics", headers={"Authorization": f"Bearer {running.tokens['owner']}"}
+        )
+        metrics = connection.getresponse().read().decode()
+        connection.close()
+        (stated,) = re.findall(r"\nwattveil_tls_certificate_expiry_seconds (\S+)\n", metrics)
+        assert float(stated) == expiry(certificate[0]).timestamp() > time.time()
         with pytest.raises((http.client.HTTPException, OSError)):
             running.send("GET", "/healthz", as_=None)
     with pytest.raises(InvalidParameterError, match="together"):
-        transport((certificate[0], None), None)
+        transport((certificate[0], None), ())
+
+
+def test_a_pair_that_does_not_fit_is_refused_at_once(tmp_path: Path) -> None:
+    """By its option, before anything is created: no token is printed."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for one in folders:
+        one.mkdir()
+    (certificate, key), (_, other) = map(self_signed, folders)
+    words, secret = tmp_path / "words.pem", tmp_path / "secret.key"
+    words.write_text("no certificate")
+    loaded = load_pem_private_key(key.read_bytes(), None)
+    form = Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"passphrase")
+    secret.write_bytes(loaded.private_bytes(*form))
+    for pair, named in (
+        ((certificate, other), "--tls-key must be the private key of --tls-certificate"),
+        ((certificate, words), "--tls-key must be a key in PEM format"),
+        ((certificate, secret), "without a passphrase"),
+        ((words, key), "--tls-certificate must be a certificate in PEM format"),
+        ((certificate, tmp_path / "none"), "--tls-key must be a file that exists"),
+    ):
+        data = tmp_path / "server"
+        given = ["--tls-certificate", str(pair[0]), "--tls-key", str(pair[1]), "--port", "0"]
+        result = CliRunner().invoke(app, ["serve", "--data", str(data), *given])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert named in result.stderr
+        assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [(-1, ["has expired"]), (5, ["expires soon"]), (60, [])]
+)
+def test_an_expired_certificate_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, days: float, words: list[str]
+) -> None:
+    """With its end; one that is valid for weeks is not."""
+    certificate, key = self_signed(tmp_path, days=days)
+    check_pair(certificate, key)
+    log_expiry(certificate)
+    logged = [one.message.removeprefix("the TLS certificate ") for one in caplog.records]
+    assert logged == words
+
+
+def test_a_key_that_cannot_be_read_is_logged_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By its file; `/readyz` would name it later."""
+    ServerState.open(tmp_path).close()
+    log_keys(tmp_path)
+    assert not caplog.records
+    (tmp_path / "release.key").write_text("damaged")
+    (tmp_path / "fingerprint.key").unlink()
+    log_keys(tmp_path)
+    files = [Path(vars(one)["fields"]["file"]).name for one in caplog.records]
+    assert files == ["release.key", "fingerprint.key"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "data.town.example"])  # noqa: S104 - refused
@@ -54,7 +125,9 @@ def test_plain_http_stays_on_the_machine(tmp_path: Path, host: str) -> None:
     result = CliRunner().invoke(app, plain, terminal_width=300)
     assert result.exit_code == 2
     said = " ".join(result.output.replace("│", " ").split())
-    assert "host must be of the loopback, as 127.0.0.1 is, without --tls-certificate and" in said
+    assert (
+        "host must be a loopback address such as 127.0.0.1, without --tls-certificate and" in said
+    )
     assert not data.exists()
 
 
@@ -87,7 +160,7 @@ def test_a_proxy_that_is_named_is_believed(
 ) -> None:
     """Its word on address and scheme; each address behind it is slowed and logged by itself."""
     caplog.handler.setFormatter(JsonFormatter())
-    with serving(tmp_path, limits=FEW, behind_proxy="127.0.0.1") as running:
+    with serving(tmp_path, limits=FEW, behind_proxy=("127.0.0.1",)) as running:
         assert guesses(running, *["192.0.2.1"] * 3, "192.0.2.2") == [401, 401, 429, 401]
         assert addresses_in(caplog) == [*["192.0.2.1"] * 3, "192.0.2.2"]
         secure = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
@@ -95,9 +168,51 @@ def test_a_proxy_that_is_named_is_believed(
         assert "strict-transport-security" not in running.send("GET", "/healthz").headers
 
 
-@pytest.mark.parametrize("proxy", [None, "192.0.2.9"])
+@pytest.mark.parametrize("proxy", ["127.0.0.0/30", "127.0.0.0/8"])
+def test_a_network_of_proxies_is_believed(tmp_path: Path, proxy: str) -> None:
+    """Whatever address of it the request comes from."""
+    with serving(tmp_path, limits=FEW, behind_proxy=(proxy, "10.0.0.1")) as running:
+        assert guesses(running, *["192.0.2.1"] * 3, "192.0.2.2") == [401, 401, 429, 401]
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("proxy.town.example", "an IP address or a network"),
+        ("localhost", "an IP address or a network"),
+        ("*", "an IP address or a network"),
+        ("", "an IP address or a network"),
+        ("10.0.0", "an IP address or a network"),
+        ("10.0.0.1,10.0.0.2", "an IP address or a network"),
+        ("10.0.0.1/33", "an IP address or a network"),
+        ("10.0.0.1/24", "the network of this address is 10.0.0.0/24"),
+        ("0.0.0.0/0", "/8 at least"),
+        ("128.0.0.0/1", "/8 at least"),
+        ("10.0.0.0/7", "/8 at least"),
+        ("::/0", "/104 at least"),
+        ("8000::/1", "/16 at least"),
+        ("2000::/15", "/16 at least"),
+        ("::/16", "/104 at least"),  # contains every IPv4 address
+        ("::ffff:0:0/96", "/104 at least"),
+    ],
+)
+def test_a_proxy_is_an_address_or_a_network(given: str, rule: str) -> None:
+    """Anything else would match no client, or every one; the error names value and rule."""
+    with pytest.raises(InvalidParameterError) as refusal:
+        transport((None, None), ("10.0.0.1", given))
+    assert (refusal.value.field, refusal.value.value) == ("behind_proxy", given)
+    assert rule in refusal.value.rule
+
+
+def test_proxies_are_given_in_their_usual_form() -> None:
+    """Uvicorn compares networks as text that it parses itself."""
+    found = transport((None, None), ("10.0.0.0/8", "2001:DB8:0::/48", "::1"))["forwarded_allow_ips"]
+    assert found == ["10.0.0.0/8", "2001:db8::/48", "::1"]
+
+
+@pytest.mark.parametrize("proxy", [(), ("192.0.2.9",), ("192.0.2.0/24",)])
 def test_only_a_trusted_proxy_sets_the_client_address(
-    tmp_path: Path, proxy: str | None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, proxy: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A client that forges a new address per request is rate limited, and logged as what it is."""
     caplog.handler.setFormatter(JsonFormatter())
@@ -108,6 +223,18 @@ def test_only_a_trusted_proxy_sets_the_client_address(
         plain = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" not in plain
         refused(running.send("GET", "/v1/me", as_=None), Code.BUSY)
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/me", "/v1/admin/principals"])
+def test_tokens_are_not_guessed_unthrottled_where_there_is_no_route(
+    tmp_path: Path, path: str
+) -> None:
+    """A body that only a known sender is told about must not tell whether a token is valid."""
+    body = b'{"a": 1, "a": 2}'
+    wrong = {"Authorization": "Bearer wattveil_guess", "Content-Type": "application/json"}
+    with serving(tmp_path, limits=FEW) as running:
+        got = [running.send("POST", path, body, as_=None, headers=wrong).status for _ in range(4)]
+        assert got == [401, 401, 429, 429]
 
 
 REQUEST_HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"

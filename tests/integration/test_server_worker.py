@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
+import wattveil
 from tests.integration.conftest import Place
-from tests.live_server import QUICK, furnish, serving
+from tests.live_server import QUICK, Browser, furnish, refused, serving
 from tests.sample_ledgers import broken
+from wattveil.errors import ServerRefusalError
+from wattveil.server import release_service
+from wattveil.server.http.problems import Code
+from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.journal import Head
+from wattveil.server.observe import readiness
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -49,7 +55,7 @@ def test_a_charge_outlives_helper_and_server(place: Place) -> None:
 def test_a_release_that_was_not_recorded_is_recorded_as_soon_as_possible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full just after a release was committed: analysts may have it already."""
+    """The disk is full just after a release was committed: it is sent once it is recorded."""
     with serving(tmp_path) as server:
         furnish(server)
         mark, failed = server.state.ledger._high_water_mark, threading.Event()
@@ -70,3 +76,55 @@ def test_a_release_that_was_not_recorded_is_recorded_as_soon_as_possible(
             time.sleep(0.01)
         assert failed.is_set()
         assert "\n1 stored 1\n" in mark.path.read_text()
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_a_release_is_sent_when_the_mark_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While `ledger.heads` cannot be written, no route sends it: a restore would draw it again."""
+    full, append = threading.Event(), high_water_mark._append
+
+    def appending(path: Path, lines: str) -> None:
+        if full.is_set() and " stored " in lines:
+            raise OSError(errno.EIO, "input/output error")
+        append(path, lines)
+
+    monkeypatch.setattr(high_water_mark, "_append", appending)
+    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "_MAX_SECONDS", 600.0)
+    monkeypatch.setattr(readiness, "_RECORD_SECONDS", 0.0)
+    monkeypatch.setattr(release_service, "_RECORD_SECONDS", 600.0)
+    with serving(tmp_path) as server:
+        furnish(server)
+        earlier = server.order("k1", QUICK).json["id"]
+        assert server.finished(earlier)["state"] == "ok"
+        ann = Browser(server, "ann")
+        full.set()
+        later = server.order("k2", {**QUICK, "epsilon": 0.25}).json["id"]
+        while server.state.ledger.pending():
+            time.sleep(0.01)
+        shown = server.send("GET", f"/v1/releases/{later}", as_="ann").json
+        assert shown["state"] == "computing"  # for a moment, this is usual
+        monkeypatch.setattr(release_service, "_RECORD_SECONDS", -1.0)
+        files = ("manifest", "report", "bundle.zip", "payload/load.csv", "payload/load.json")
+        for path in (f"/v1/releases/{later}", *(f"/v1/releases/{later}/{one}" for one in files)):
+            problem = refused(server.send("GET", path, as_="ann"), Code.NOT_RECORDED)
+            assert "ledger.heads" in problem.json["title"]
+        pages = [one for one in files if one != "report"]
+        for path in (f"/releases/{later}", *(f"/releases/{later}/{one}" for one in pages)):
+            assert ann.get(path).status == Code.NOT_RECORDED.status, path
+        analyst = wattveil.connect(server.url, server.tokens["ann"])
+        with pytest.raises(ServerRefusalError, match=r"ledger\.heads"):
+            analyst.release(later).download(tmp_path / "copy")
+        listed = server.send("GET", "/v1/releases", as_="ann").json["releases"]
+        states = {one["id"]: one["state"] for one in listed}
+        assert states == {earlier: "ok", later: "computing"}
+        assert server.send("GET", f"/v1/releases/{earlier}/bundle.zip", as_="ann").status == 200
+        failing = refused(server.send("GET", "/readyz", as_=None), Code.UNAVAILABLE).json["failing"]
+        assert failing == ["high_water_mark"]
+        full.clear()  # nobody does anything else
+        while server.send("GET", f"/v1/releases/{later}", as_="ann").status != 200:
+            time.sleep(0.01)
+        assert server.send("GET", f"/v1/releases/{later}/bundle.zip", as_="ann").status == 200
+        assert server.send("GET", "/readyz", as_=None).status == 200

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -32,11 +33,6 @@ sys.meta_path.insert(0, Blocker)
 sys.modules.update(dict.fromkeys(blocked & {"duckdb", "numba", "opendp", "sklearn"}))
 from wattveil.cli import app
 
-if "demo" in sys.argv:  # loops that are not compiled take long: fewer synthetic customers
-    from wattveil.cli import demo
-    from wattveil.products import synthesis
-
-    sys.modules["wattveil.cli.demo"]._SYNTHETIC = synthesis._SAMPLED = 100
 app(sys.argv[2:])
 """
 
@@ -68,7 +64,19 @@ def site(wheel: ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the wheel contains."""
     folder = tmp_path_factory.mktemp("site")
     wheel.extractall(folder)
+    share_machine_code(folder)
     return folder
+
+
+def share_machine_code(site: Path) -> None:
+    """Copy what numba compiled for the sources: it is valid for a file of the same age and size."""
+    sources = REPOSITORY / "src"
+    for stored in sources.rglob("*.nb[ci]"):
+        place = site / stored.relative_to(sources)
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy(stored, place)
+    for path in sources.rglob("*.py"):
+        shutil.copystat(path, site / path.relative_to(sources))
 
 
 def run_without(
@@ -78,8 +86,7 @@ def run_without(
     return subprocess.run(
         [sys.executable, "-c", RUN_WITHOUT, json.dumps(modules), *arguments],
         cwd=work,
-        # Compiling takes longer than what is run here.
-        env=os.environ | {"PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"},
+        env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,

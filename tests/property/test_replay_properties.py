@@ -315,7 +315,7 @@ NOT_RELEASED = {
     "follow_segments": "from released numbers",
     "found_in": "from released numbers",
 }
-INTERNAL = {"rows", "queries", "instance", "pipeline_check", "estimator"}
+INTERNAL = {"rows", "queries", "instance", "pipeline_check", "estimator", "weak_guarantees"}
 """Modules without a release of the global tier."""
 
 

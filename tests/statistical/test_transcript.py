@@ -35,6 +35,7 @@ from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 
 EPSILON, DELTA = 1.0, 0.2
+pytestmark = pytest.mark.filterwarnings("ignore:delta = 0.2")  # large, to be seen in few runs
 GUARANTEE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 CENTROIDS = np.full((1, 24), 0.4)
 

@@ -87,8 +87,8 @@ class Outer(Declaration):
         ({"inner": 3}, "inner", "a Inner"),
         ({"inner": {"label": 3}}, "label", "text"),
         ({"inner": {"label": "A"}}, "label", "in lower case"),
-        ({"other": 3}, "other", "omitted: there is no such field"),
-        ({"weight": 3}, "weight", "omitted: there is no such field; did you mean weights?"),
+        ({"other": 3}, "other", "omitted: unknown field"),
+        ({"weight": 3}, "weight", "omitted: unknown field; did you mean weights?"),
     ],
 )
 def test_errors_name_field_rule_and_value(given: dict[str, Any], field: str, rule: str) -> None:

@@ -78,7 +78,7 @@ def test_file_error_states_place_and_expectation() -> None:
 def test_data_error_shows_five_rows_and_keeps_all(ids: list[object], tail: str) -> None:
     """The text shows five ids at most and counts the rest; the attribute has them all."""
     error = InvalidDataError("every value is finite", ids)
-    assert str(error) == f"rows {tail} break the rule 'every value is finite'"
+    assert str(error) == f"rows {tail} violate the rule 'every value is finite'"
     assert error.row_ids == tuple(ids)
     assert error.rule == "every value is finite"
 

@@ -95,9 +95,12 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.lab.evaluation.fidelity_comparison._RandomSplits.draw",  # random halves
         "wattveil.lab.evaluation.fidelity_comparison.evaluate_load",  # the same
         "wattveil.cli.evaluate.evaluate",  # the same
-        "wattveil.lab.seeded_draws.shuffled_rows",  # the same
+        "wattveil.lab.evaluation.load_summary.load_summary",  # bootstrap samples
+        "wattveil.lab.evaluation.load_summary._quantities",
+        "wattveil.lab.evaluation.load_summary._resampled",
+        "wattveil.lab.seeded_draws.shuffled_rows",  # random halves
         "wattveil.lab.seeded_draws.named_generator",  # draws of figures of the paper
-        "wattveil.cli.evaluate.compare",  # baselines are never published
+        "wattveil.cli.compare.compare",  # baselines are never published
         "wattveil.cli.data.simulate",  # simulated homes
         "wattveil.cli.data.write_readings",
         "wattveil.cli.evaluate.grid",  # who stands at which bus

@@ -356,7 +356,7 @@ def quote() -> Quote:
     """Return a quote as a server sends it."""
     expected = {"quantity": "error", "value": 0.1, "unit": "kW"}
     product = {"name": "load", "epsilon": "1.0", "delta": "1e-6", "share_of_rho": 1.0}
-    plan = {"products": [{**product, "expected": [expected]}]}
+    plan = {"products": [{**product, "expected": [expected]}], "customers_estimate": 500}
     return Quote({"epsilon": "1.0", "delta": "1e-6", "plan": plan})
 
 
@@ -403,6 +403,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "BaselineComparison": lambda _: baselines(),
     "Bundle": lambda folder: wattveil.read_bundle(bundle(folder)),
+    "Comparison": lambda folder: wattveil.read_bundle(bundle(folder)).compare(0, 1),
     "ClusterShares": lambda _: wattveil.cluster_shares(
         load_kw(),
         centroids=clusters().cluster_centers_,
@@ -470,7 +471,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "SyntheticCustomers": lambda _: synthesizer().sample(5, random_state=1),
     "SyntheticModel": lambda _: synthesizer().model_,
-    "YearPlan": lambda _: YearPlan(peak_error=0.1, energy_error=0.05),
+    "YearPlan": lambda _: YearPlan(peak_bias=(-0.1, -0.2, 0.1), energy_bias=(0.0, -0.1, 0.1)),
     "SyntheticPlan": lambda _: SyntheticPlan(slot_distance=0.1, correlation_error=0.1),
     "VerificationReport": lambda folder: wattveil.read_bundle(bundle(folder)).verify(),
     "YearModel": lambda _: years().year_model_,
@@ -537,6 +538,17 @@ def test_tables_agree_and_survive_parquet(result: Result) -> None:
     pd.testing.assert_frame_equal(result.to_arrow().to_pandas(), first)
     with pytest.raises(InvalidParameterError, match="table"):
         result.to_arrow("no such table")
+
+
+def test_profiles_have_a_column_per_slot_by_default() -> None:
+    """One row per customer, indexed by id; loads are numbers under the names of their slots."""
+    made = profiles()
+    frame = made.to_pandas()
+    assert list(frame.index) == list(made.customer_ids)
+    slots = [f"load_kw {label}" for label in made.grid.labels]
+    assert list(frame.columns) == [*made.attributes, *slots]
+    np.testing.assert_array_equal(frame[slots].to_numpy(), made.load_kw)
+    assert "load_kw" in made.to_pandas("profiles").columns  # the table of the file
 
 
 def test_notebook_output_is_well_formed_and_shows_nothing_private(result: Result) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from wattveil import checks
 from wattveil.bundle.keys import canonical, sign
 from wattveil.bundle.manifest import Manifest, check_fields, check_schema
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import AlreadyExistsError, InvalidFileError, InvalidParameterError
 from wattveil.products.tables import Table
 
 MANIFEST = "manifest.json"
@@ -34,7 +34,9 @@ def check_out(out: Path) -> None:
     """Refuse, before the work, a place where no bundle can be written."""
     checks.local_path("out", out)
     if out.exists():
-        raise InvalidParameterError("out", "a new folder: a bundle is never changed", str(out))
+        kind = AlreadyExistsError if (out / MANIFEST).is_file() else InvalidParameterError
+        text = f"{out} already exists; bundles are never overwritten"
+        raise kind("out", "a new folder: bundles are never overwritten", str(out), text=text)
     if not out.absolute().parent.is_dir():
         raise InvalidParameterError("out", "a new folder in one that exists", str(out))
     try:

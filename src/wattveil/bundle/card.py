@@ -4,13 +4,15 @@ from datetime import date, timedelta
 from typing import Any
 
 from wattveil.bundle.cumulative import sentences
-from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
+from wattveil.bundle.label_texts import customer_texts
+from wattveil.bundle.manifest import Manifest
 from wattveil.products.request import NOT_STATED
-from wattveil.web.formatting import escape_markdown, format_share
+from wattveil.release.weak_guarantees import NOT_PRIVATE
+from wattveil.web.formatting import escape_markdown
 
 _CARD = """# {title}
 
-{curator}, {date}. Region: {region}. Contact: {contact}.
+Publisher: {curator}. Date: {date}. Region: {region}. Contact: {contact}.
 
 Readings: {period}.
 
@@ -43,7 +45,7 @@ Post-processing, which uses released numbers only:
 * Intended use: {intended_use}.
 * {noise} Columns that end in `std` or `std_kw` are standard errors. Small clusters and groups are
   the least accurate.
-* {about_customers}
+{about_customers}
 
 ## What is not protected
 
@@ -82,7 +84,7 @@ def card_text(manifest: Manifest) -> str:
         guarantee_text=manifest["guarantee_text"],
         verification=_verification_text(manifest),
         noise=noise_text(manifest),
-        about_customers=customer_text(manifest),
+        about_customers=_bullets(customer_texts(manifest)),
         tables="\n".join(_table(table) for part in parts for table in part["tables"]),
         preprocessing=_bullets(manifest["preprocessing"]),
         mechanisms=_enumerated([f"`{name}`" for name in sorted(mechanisms)]),
@@ -112,32 +114,6 @@ def noise_text(manifest: Manifest) -> str:
             " removal of any one customer leaves unchanged contain none."
         )
     return "All numbers contain random noise that protects individual customers."
-
-
-def customer_text(manifest: Manifest) -> str:
-    """Return what is published about individual customers."""
-    if not any(part["name"] == "labels" for part in manifest["products"]):
-        return (
-            "Results describe groups of customers. No labels are published, and no value is a fact"
-            " about an individual customer."
-        )
-    names = "real identifiers" if manifest["request"]["real_ids"] else "pseudonyms"
-    if manifest["variant"] == "instance":
-        label = "label per customer"
-        meaning = "a label that was released without noise is a fact about its customer"
-    else:
-        label, meaning = "randomised label per customer", _correct_text(manifest)
-    return f"One {label} is published, under {names}: {meaning}. Other results describe groups."
-
-
-def _correct_text(manifest: Manifest) -> str:
-    """Return with which probability a label is correct: the diagonal of the published channel."""
-    (channel,) = (part["channel"] for part in manifest["products"] if part["name"] == "labels")
-    rows = [[int(parts) for parts in row] for row in channel[:-1]]  # the last one: no readings
-    correct = [row[cluster] / sum(row) for cluster, row in enumerate(rows)]
-    low, high = format_share(min(correct)), format_share(max(correct))
-    chance = low if low == high else f"{low} to {high}, depending on the cluster"
-    return f"the label of a customer with readings is correct with a probability of {chance}"
 
 
 def _verification_text(manifest: Manifest) -> str:

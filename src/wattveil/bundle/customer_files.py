@@ -4,6 +4,7 @@ Synthetic customers are drawn from a released model: post-processing, at no priv
 formats of planning tools are in `planner_files`.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from html import escape
@@ -20,6 +21,7 @@ from wattveil import checks
 from wattveil.bundle import planner_files
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
+from wattveil.bundle.group_level import DrawnMean, group_level
 from wattveil.bundle.group_years import year_mix
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
@@ -27,6 +29,7 @@ from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
 from wattveil.products.synthesis import read_model
 from wattveil.products.years import read_year_model
 from wattveil.profiles import Profiles, TimeGrid
+from wattveil.profiles.profiles import read_record
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -58,7 +61,11 @@ class YearSample(NamedTuple):
     ) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
         model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
-        by = None if group is None else year_mix(bundle, group_mix(bundle, group), model)
+        by, level = None, None
+        if group is not None:
+            by = year_mix(bundle, group_mix(bundle, group), model)
+            level = group_level(bundle, group, by, model)
+        drawn = None if level is None else DrawnMean(level=level, comparable=self == YearSample())
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -69,7 +76,7 @@ class YearSample(NamedTuple):
 
         def batches() -> Batches:
             place = 0
-            for load_kw, clusters in model.batches(
+            for own_kw, clusters in model.batches(
                 customers,
                 random_state=seed,
                 by=by,
@@ -77,9 +84,10 @@ class YearSample(NamedTuple):
                 n_days=n_days,
                 temperatures_c=self.temperatures_c,
             ):
-                names = [f"S{number:09}" for number in range(place, place + len(load_kw))]
+                names = [f"S{number:09}" for number in range(place, place + len(own_kw))]
+                load_kw = own_kw if drawn is None else drawn.add(own_kw, first)
                 yield names, clusters, load_kw
-                place += len(load_kw)
+                place += len(names)
 
         return Drawn(
             batches=batches(),
@@ -87,6 +95,7 @@ class YearSample(NamedTuple):
             grid=grid,
             timezone=timezone,
             days=(first, n_days),
+            group_mean=drawn,
             **{**loads, "origin": origin},
         )
 
@@ -104,8 +113,10 @@ def write_customers(
     years: YearSample | None = None,
     group: str | None = None,
     force: bool = False,
-) -> None:
+) -> DrawnMean | None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
+
+    Return the mean load of years of a group, whose own mean load was released; else None.
 
     Parameters
     ----------
@@ -155,8 +166,9 @@ def write_customers(
     if years is not None:
         if engine is not None:
             raise InvalidParameterError("years", "omitted with --engine spark", "given")
-        _write(path, chosen, years.drawn(bundle, customers, seed, group, loads))
-        return
+        sample = years.drawn(bundle, customers, seed, group, loads)
+        _write(path, chosen, sample)
+        return sample.group_mean
     model, (grid, timezone) = read_model(bundle), _clock(bundle)
     by = None if group is None else group_mix(bundle, group)
 
@@ -172,10 +184,46 @@ def write_customers(
             out,
             force=force,
         )
-        return
+        return None
     batches = map(batch, range(n_batches(customers)))
     drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
     _write(path, chosen, drawn)
+    return None
+
+
+def check_order(real: Path, synthetic: Path, *, field: str) -> None:
+    """Refuse synthetic customers in the place of real ones: the files are probably swapped.
+
+    Parameters
+    ----------
+    real, synthetic
+        Files as given. A file that states no origin, such as CSV, is accepted in both places.
+    field
+        Name of the first in the message.
+    """
+    first, second = (synthetic_origin(path) for path in (real, synthetic))
+    if first is None:
+        return
+    found = f"synthetic customers of the release {first}"
+    other = "no synthetic ones" if second is None else f"those of the release {second}"
+    rule = f"real customers, and the second file, {synthetic}, synthetic ones (it has {other})"
+    raise InvalidParameterError(field, rule, f"{real}, {found}")
+
+
+def synthetic_origin(path: Path) -> str | None:
+    """Return the release from which the customers of a file were drawn; None if it states none."""
+    try:
+        if Profiles.are_in(path):
+            return _release_id(json.loads(read_record(path) or "{}").get("rules", {}))
+        metadata = pq.read_schema(path).metadata or {}
+        return _release_id({"synthetic": json.loads(metadata.get(METADATA.encode(), b"{}"))})
+    except (OSError, ValueError, AttributeError, pa.ArrowException):  # the reader will refuse it
+        return None
+
+
+def _release_id(rules: Mapping[str, Any]) -> str | None:
+    found = rules.get("synthetic", {}).get("release_id")
+    return None if found is None else str(found)
 
 
 def group_mix(bundle: Path, group: str) -> list[float]:
@@ -188,6 +236,10 @@ def group_mix(bundle: Path, group: str) -> list[float]:
     group
         Value of the attribute by which the customers were grouped.
     """
+    if read_manifest(bundle)["request"]["by"] is None:
+        raise InvalidParameterError(
+            "group", "omitted: this bundle has no groups; release with --by", group
+        )
     shares = read_table(bundle, "cluster_shares").to_pydict()
     rows = [row for row, name in enumerate(shares["group"]) if name == group]
     if not rows:
@@ -275,7 +327,7 @@ def write_parquet(path: Path, drawn: Drawn) -> None:
     """Write profiles, or readings of years."""
     if drawn.days is None:
         tables = (
-            _profiles(one, drawn.grid, drawn.timezone, drawn.origin).to_arrow()
+            _profiles(one, drawn.grid, drawn.timezone, drawn.origin).to_arrow("profiles")
             for one in drawn.batches
         )
     else:

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -15,6 +15,8 @@ import numpy as np
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
+from wattveil.bundle.csv_columns import check_columns
+from wattveil.bundle.group_level import DrawnMean
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
@@ -32,7 +34,9 @@ _LINE_KV = 0.3
 networks have 0.208 to 0.24 kV between three phases."""
 _TEMPERATURES_C = (-60.0, 50.0)
 """Daily means of inhabited places. Kelvin, and summers in degrees Fahrenheit, are above."""
-_COLUMNS = ("bus", "kv", "phases", "customers", "x", "y")  # coordinates are ignored
+_COLUMNS, _OPTIONAL_COLUMNS = ("bus", "kv"), ("phases", "customers", "x", "y")
+"""Of a list of buses; coordinates are not used."""
+_WEATHER_COLUMNS = ("day", "temperature_c")
 _NODES = re.compile(r"(?:\.[1-3](?:\.[0-4])*)?$")
 """End of a bus name of OpenDSS: a dot and a number for each conductor; 1 to 3 are phases."""
 
@@ -83,15 +87,11 @@ def read_buses(path: Path) -> tuple[Bus, ...]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
+            table = csv.DictReader(file)
+            columns, rows = table.fieldnames or (), list(table)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
-    if not rows or not {"bus", "kv"} <= set(rows[0]):
-        found = None if not rows else ", ".join(map(str, rows[0]))
-        raise InvalidFileError(path, "header", "columns bus and kv, and a row per bus", found)
-    if unknown := [name for name in rows[0] if name not in _COLUMNS]:
-        rule = f"only the columns {', '.join(_COLUMNS)}"
-        raise InvalidFileError(path, "unexpected column", rule, unknown[0])
+    _check_header(path, columns, rows, _COLUMNS, _OPTIONAL_COLUMNS)
     return tuple(_bus(path, line, row) for line, row in enumerate(rows, 2))
 
 
@@ -141,6 +141,20 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
     return bus
 
 
+def _check_header(
+    path: Path,
+    columns: Sequence[str],
+    rows: Sequence[object],
+    needed: Collection[str],
+    optional: Collection[str] = (),
+) -> None:
+    """Refuse a table without rows, or without the columns that it needs."""
+    if not rows:
+        rule = f"columns {' and '.join(needed)}, and a row for each {next(iter(needed))}"
+        raise InvalidFileError(path, "header", rule, ", ".join(columns) or None)
+    check_columns(path, columns, needed=needed, optional=optional)
+
+
 def read_temperatures(path: Path) -> dict[date, float]:
     """Read a public series of daily mean temperatures.
 
@@ -152,15 +166,13 @@ def read_temperatures(path: Path) -> dict[date, float]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
+            table = csv.DictReader(file)
+            columns, rows = table.fieldnames or (), list(table)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
     except OSError as error:
         raise InvalidFileError(path, "file", "a readable file", error.strerror) from error
-    if not rows or not {"day", "temperature_c"} <= set(rows[0]):
-        found = None if not rows else ", ".join(map(str, rows[0]))
-        rule = "columns day and temperature_c, and a row per day"
-        raise InvalidFileError(path, "header", rule, found)
+    _check_header(path, columns, rows, _WEATHER_COLUMNS)
     found_c: dict[date, float] = {}
     low, high = _TEMPERATURES_C
     for line, row in enumerate(rows, 2):
@@ -195,6 +207,8 @@ class Drawn:
     buses: tuple[Bus, ...] | None
     days: tuple[date, int] | None = None
     """Of years: first day, and number of days. None: profiles, whose days have no date."""
+    group_mean: DrawnMean | None = None
+    """Of years of a group: their mean load, known when all are written."""
     origin: Mapping[str, object] = field(default_factory=dict)
     """Public facts about the release and the sample, which every file states but CSV."""
 

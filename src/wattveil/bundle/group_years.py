@@ -7,25 +7,24 @@ years and cluster k of profiles, the mix of a group is::
 
     mix_j = sum_k share_k n_jk / sum_j n_jk
 
-This is post-processing: customers of a group differ from others by what clusters distinguish.
+This is post-processing: customers of a group differ from others by what clusters distinguish, and
+by the mean load of the group (`group_level`).
 """
 
-import datetime as dt
 from pathlib import Path
 
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.bundle.bundle_files import read_manifest, read_table
+from wattveil.bundle.bundle_files import read_manifest, read_table, table_path
+from wattveil.bundle.group_level import day_columns
 from wattveil.numerics.kmeans.lloyd import assign
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
 from wattveil.numerics.synthesis.figure_maps import customer_sizes, mapped_sizes
 from wattveil.numerics.synthesis.year_model import YearModel
 from wattveil.profiles import TimeGrid
-from wattveil.readings.timestamps import DAY_US
 
 _DRAWN = 20_000
-_EPOCH = dt.date(1970, 1, 1)
 
 
 def year_mix(bundle: Path, shares: list[float], model: YearModel) -> list[float]:
@@ -57,10 +56,40 @@ def year_mix(bundle: Path, shares: list[float], model: YearModel) -> list[float]
     return [float(one) for one in together / together.sum(axis=0) @ np.array(shares)]
 
 
+def group_note(bundle: Path, group: str, *, years: bool, scaled: bool = False) -> str:
+    """Return what a sample of a group takes from it, and its released number of customers.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with clusters and shares.
+    group
+        A group of the release.
+    years
+        Whether the sample is one of years.
+    scaled
+        Whether load was scaled to the released mean load of the group.
+    """
+    size = "its number of customers was not released"
+    if (bundle / table_path("groups", "parquet")).exists():
+        for row in read_table(bundle, "groups").to_pylist():
+            if row["group"] == group:
+                counted = f"{row['customers']:,.0f} customers"
+                size = f"{counted} in the release (standard error {row['customers_std']:,.0f})"
+    kept = "sizes, days and weather" if years else "sizes and shapes"
+    differ = "their mix of clusters only"
+    if scaled:
+        kept, differ = "variation and weather", "their mix of clusters and their mean load only"
+    used = "shares of clusters and mean load are" if scaled else "shares of clusters are"
+    return (
+        f"Group {group}: {size}. Its released {used} used; {kept} within a cluster"
+        f" are those of all customers, so groups differ by {differ}."
+    )
+
+
 def profiles_of(typical_kw: Floats, calendar: YearCalendar, grid: TimeGrid) -> Floats:
     """Return the profiles of customers on a grid: means of their typical days over its days."""
-    first = (calendar.first_day - _EPOCH).days
-    columns = grid.cell_of((first + np.arange(calendar.n_days)) * DAY_US) // grid.slots
+    columns = day_columns(grid, calendar.first_day, calendar.n_days)
     days = np.zeros((grid.cells // grid.slots, calendar.n_parts))
     np.add.at(days, (columns, calendar.parts), 1.0)
     days /= np.maximum(days.sum(axis=1, keepdims=True), 1.0)

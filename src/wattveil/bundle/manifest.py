@@ -25,10 +25,10 @@ from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Spend, Tier
 from wattveil.products.product import Choice, Product, PublicFacts, ReleasedProduct
-from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
+from wattveil.release.weak_guarantees import NOT_PRIVATE, guarantee_warnings
 
 VERSION = "2"
 """Of the manifest: its fields, and tables and columns of every product. Any change is a new one."""
@@ -59,12 +59,6 @@ READING_RULES = (
     "register_rollover",
 )
 """Reading options that decide which readings are used; the others name files and columns."""
-
-NOT_PRIVATE = (
-    "This is not differential privacy: the guarantee is that of the instance tier, which holds for"
-    " this data set only."
-)
-"""Stated wherever a release of the instance tier is described."""
 
 Manifest = dict[str, Any]
 

@@ -110,8 +110,8 @@ class PlanSummary(_PlanModel):
     clipping: str
     """Bound on the load of a customer, in words."""
     warnings: list[str]
-    """What weakens the guarantee or the accuracy, such as a delta at or above 1/customers, or too
-    many clusters; often none."""
+    """What weakens the guarantee or the accuracy, such as a delta at or above 1/customers, too many
+    clusters, or an expected error above the typical load; often none."""
     products: list[PlannedProduct]
     """In the order in which they are released."""
 
@@ -134,7 +134,7 @@ class ReleasePlan(Result):
         object.__setattr__(self, "allotments", MappingProxyType(dict(self.allotments)))
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        return plan_tables(self.summary.model_dump()["products"])
+        return plan_tables(self.summary.model_dump()["products"], self.request.customers)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -156,7 +156,7 @@ class ReleasePlan(Result):
                 epsilon=repr(self.allotments[product.name].guarantee.epsilon),
                 delta=repr(self.allotments[product.name].guarantee.delta),
                 share_of_rho=self.rho_share(product.name),
-                expected=[ExpectedQuality(**asdict(one)) for one in self.expected[product.name]],
+                expected=[_quality(one) for one in self.expected[product.name]],
             )
             for product in self.products
         ]
@@ -165,9 +165,25 @@ class ReleasePlan(Result):
             customers_estimate=self.request.customers,
             groups=list(self.request.levels),
             clipping=self.request.clipping,
-            warnings=[*self.request.warnings, *self.request.accuracy_warnings],
+            warnings=_all_warnings(self),
             products=products,
         )
+
+
+def noise_warnings(plan: ReleasePlan) -> tuple[str, ...]:
+    """Return warnings that noise will hide a result; from public numbers alone."""
+    found = (one.warning for expected in plan.expected.values() for one in expected)
+    return tuple(filter(None, found))
+
+
+def _all_warnings(plan: ReleasePlan) -> list[str]:
+    request = plan.request
+    return [*request.warnings, *request.accuracy_warnings, *noise_warnings(plan)]
+
+
+def _quality(one: Expectation) -> ExpectedQuality:
+    fields = asdict(one)
+    return ExpectedQuality(**{name: fields[name] for name in ExpectedQuality.model_fields})
 
 
 def plan_release(
@@ -178,14 +194,28 @@ def plan_release(
 ) -> ReleasePlan:
     """Split the budget and simulate the error of each product, from public parameters alone.
 
-    ``allotments`` is a split that was made before, for a quote.
+    ``grid`` is `Profiles.grid`; ``allotments`` is a split that was made before, for a quote.
     """
+    _check_type("grid", grid, TimeGrid, "the grid of the profiles: pass profiles.grid")
     choice = Choice(request=request, grid=grid)
     granted = granted_plan(request, split_budget(request) if allotments is None else allotments)
     found = {
         one.name: one.expected(choice, granted.allotments[one.name]) for one in granted.products
     }
     return replace(granted, expected=found)
+
+
+def requested(plan: ReleasePlan) -> ReleaseRequest:
+    """Return the request of a plan; refuse what is no plan, such as the request itself."""
+    rule = "the plan of a request: pass plan_release(request, profiles.grid)"
+    _check_type("plan", plan, ReleasePlan, rule)
+    return plan.request
+
+
+def _check_type(field: str, value: object, kind: type, rule: str) -> None:
+    """Refuse an argument of another type, and say what to pass."""
+    if not isinstance(value, kind):
+        raise InvalidParameterError(field, rule, type(value).__name__)
 
 
 def granted_plan(
@@ -287,7 +317,8 @@ def requested_products(
         rule = "omitted unless load is the only product: give clusters the weight 0 with --share"
         raise InvalidParameterError("rule", rule, request.rule)
     if not products:
-        raise InvalidParameterError(field, "at least one product", [*chosen])
+        text = f"{field}: select at least one product"
+        raise InvalidParameterError(field, "at least one product", [*chosen], text=text)
     return products
 
 

@@ -11,7 +11,7 @@ from wattveil.bundle.bundle_files import check_out, write_bundle
 from wattveil.bundle.card import card_text
 from wattveil.bundle.cumulative import Cumulative
 from wattveil.bundle.manifest import Manifest, build_manifest, check_public
-from wattveil.bundle.plan import ReleasePlan, requested_products
+from wattveil.bundle.plan import ReleasePlan, requested, requested_products
 from wattveil.bundle.report import report_page
 from wattveil.engines.local import DistributedProfiles
 from wattveil.errors import BudgetExceededError, InvalidFileError, InvalidParameterError
@@ -93,7 +93,7 @@ def _within_allotment(
 def release_bundle(
     profiles: Profiles | DistributedProfiles,
     plan: ReleasePlan,
-    out: Path,
+    out: str | Path,
     *,
     key: Ed25519PrivateKey | None = None,
     customer_list: Sequence[str] = (),
@@ -124,8 +124,9 @@ def release_bundle(
         long a computation takes depends on the rows.
     """
     facts = PublicFacts.of(profiles)
-    check_out(out)  # what could not be written afterwards is refused before anything is spent
-    check_public(facts, plan.request)
+    # What could not be written afterwards is refused before anything is spent.
+    check_out(out := Path(out))
+    check_public(facts, requested(plan))
     released = release_products(profiles, plan, customer_list=customer_list, started=started)
     manifest = build_manifest(facts, plan, released, cumulative, at=published_at)
     return write_bundle(out, *_contents(manifest, released), key=key)

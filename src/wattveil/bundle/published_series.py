@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
     SeriesStateError,
+    UnstatedDaysWarning,
     WattveilError,
 )
 from wattveil.numerics.series.planning import plan_load
@@ -54,6 +56,10 @@ from wattveil.release.series_noise import check_noise
 from wattveil.web.results import Result, ResultTable
 
 _PLANNED_SLOTS = 24
+UNSTATED_DAYS = (
+    "the profiles do not state their days, so they are not compared with the period; state them"
+    " with `wattveil profiles --period FIRST END`"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -197,25 +203,7 @@ class LoadSeries:
 
     def plan(self, *customers: int) -> SeriesPlan:
         """Return the expected accuracy for groups of so many customers; nothing is spent."""
-        design = self.request.design
-        groups = customers or (max(self.request.customers // len(design.groups), 1),)
-        rho = design.rho_units[LOAD] / RHO_UNITS
-        found = [
-            plan_load(
-                strategy=design.loads,
-                periods_per_year=design.periods_per_year,
-                rho=rho,
-                customers=one,
-                typical_kw=self.request.typical_kw,
-                calendar=day_calendar(_PLANNED_SLOTS),
-            )
-            for one in groups
-        ]
-        return SeriesPlan(
-            customers=groups,
-            level_error=tuple(float(one.level_error[-1]) for one in found),
-            visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
-        )
+        return plan_series(self.request, *customers)
 
     def segment_prices(self) -> SegmentPrices:
         """Return what the segments of the next period cost; nothing is spent."""
@@ -255,7 +243,8 @@ class LoadSeries:
         ----------
         profiles : Profiles
             Average day of each customer in this period, with the attributes that the series names.
-            Profiles that state other days (`Profiles.period`) are refused.
+            Profiles that state other days (`Profiles.period`) are refused; for profiles that state
+            none, an `UnstatedDaysWarning` is issued.
         period : str or None
             Name of the period, such as 2026-Q3; None is the one after the last. Periods between are
             skipped, which is a public decision.
@@ -280,7 +269,8 @@ class LoadSeries:
             last = past.released[-1] if past.periods else -1
             place = last + 1 if period is None else self.request.period_of(period)
             self.request.check_period(place, after=last, days=profiles.period)
-            _check_signer(manifests, key)
+            stated = stated_days(profiles.period)
+            check_signer(manifests, key)
             check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
             try:
@@ -303,7 +293,7 @@ class LoadSeries:
                 self.request, released, series=self.series_id, previous=previous, at=published_at
             )
             files = bundle_files(self.request, released, manifest)
-            written = write_period(pending.bundle, manifest, files, key=key)
+            written = write_period(pending.bundle, {**manifest, **stated}, files, key=key)
             pending.commit(manifest_sha256=manifest_sha256(written))
         return period_folder(self.folder, place)
 
@@ -344,32 +334,13 @@ class LoadSeries:
         key : private key or None
             Signs the statement: the key of the periods, none if they are not signed.
         """
+        manifests = [] if self.closed is not None else read_chain(self.bundles)[0]
         if self.closed is None:  # before the mark is changed
-            _check_signer(read_chain(self.bundles)[0], key)
+            check_signer(manifests, key)
         with SeriesFolder.closing(self.secrets, series=self.series_id):
             if self.closed is None:
-                self._write_statement(reason, key)
-            folders = (self.folder / "private", self.secrets)
-            there = [path for path in folders if path.exists()]
-            for path in there:
-                shutil.rmtree(path, ignore_errors=True)  # what is left is reported
-        return Deleted(
-            deleted=tuple(path for path in there if not path.exists()),
-            left=tuple(path for path in there if path.exists()),
-        )
-
-    def _write_statement(self, reason: str, key: Ed25519PrivateKey | None) -> None:
-        """Write the closing statement in one step."""
-        manifests = read_chain(self.bundles)[0]
-        record = closing_statement(series=self.series_id, reason=reason, manifests=manifests)
-        if key is not None:
-            record["signature"] = sign(record, key)
-        new = self.folder / f"{CLOSED}.new"
-        with new.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(record, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.folder / CLOSED)
+                write_statement(self, reason, manifests, key=key)
+            return delete_state(self.folder, self.secrets)
 
     def verify(self, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
         """Check all bundles of the series and its closing statement, without the data."""
@@ -404,17 +375,82 @@ class LoadSeries:
         return manifests, past
 
 
+def plan_series(request: SeriesRequest, *customers: int) -> SeriesPlan:
+    """Return the expected accuracy of a series for groups of so many customers."""
+    design = request.design
+    groups = customers or (max(request.customers // len(design.groups), 1),)
+    found = [
+        plan_load(
+            strategy=design.loads,
+            periods_per_year=design.periods_per_year,
+            rho=design.rho_units[LOAD] / RHO_UNITS,
+            customers=one,
+            typical_kw=request.typical_kw,
+            calendar=day_calendar(_PLANNED_SLOTS),
+        )
+        for one in groups
+    ]
+    return SeriesPlan(
+        customers=groups,
+        level_error=tuple(float(one.level_error[-1]) for one in found),
+        visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
+    )
+
+
+def write_statement(
+    series: LoadSeries,
+    reason: str,
+    manifests: Sequence[Manifest],
+    *,
+    key: Ed25519PrivateKey | None,
+    is_complete: bool = True,
+) -> None:
+    """Write the closing statement of a series with these periods, in one step."""
+    record = closing_statement(
+        series=series.series_id, reason=reason, manifests=manifests, is_complete=is_complete
+    )
+    if key is not None:
+        record["signature"] = sign(record, key)
+    new = series.folder / f"{CLOSED}.new"
+    with new.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(record, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(series.folder / CLOSED)
+
+
+def delete_state(folder: Path, secrets: Path) -> Deleted:
+    """Delete the private state of a series and its secrets, as far as they are there."""
+    there = [path for path in (folder / "private", secrets) if path.exists()]
+    for path in there:
+        shutil.rmtree(path, ignore_errors=True)  # what is left is reported
+    return Deleted(
+        deleted=tuple(path for path in there if not path.exists()),
+        left=tuple(path for path in there if path.exists()),
+    )
+
+
 def _secrets(folder: Path, secrets: str | Path | None) -> Path:
     return folder.with_name(f"{folder.name}.secrets") if secrets is None else Path(secrets)
 
 
-def _check_signer(manifests: list[Manifest], key: Ed25519PrivateKey | None) -> None:
+def stated_days(days: tuple[date, date] | None) -> dict[str, bool]:
+    """Return the field of the manifest that states whether days were compared; warn if not.
+
+    The days are a public option, which is not taken from the readings.
+    """
+    if days is None:
+        warnings.warn(UNSTATED_DAYS, UnstatedDaysWarning, stacklevel=3)
+    return {"days_checked": days is not None}
+
+
+def check_signer(manifests: Sequence[Manifest], key: Ed25519PrivateKey | None) -> None:
     """Refuse another key than that of the earlier periods: readers would reject the series."""
     if not manifests:
         return
     due, own = signer(manifests[-1]), None if key is None else key.public_key()
     if due != own:
-        rule = "none, as for the earlier periods"
+        rule = "omitted: earlier periods are unsigned"
         if due is not None:
             rule = f"that of the earlier periods, {fingerprint(due)}"
         raise InvalidParameterError("key", rule, "none" if own is None else fingerprint(own))

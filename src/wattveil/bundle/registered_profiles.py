@@ -126,15 +126,25 @@ def describe(path: Path, *, key: bytes, request: ReleaseRequest) -> Description:
     return Description(grid=facts.grid.to_json(), attributes=attributes, fingerprint=fingerprint)
 
 
-def fingerprint_of(path: Path, *, key: bytes) -> str:
-    """Return the keyed hash of the content of a file of profiles."""
-    return _public_facts(path, key)[2]
-
-
 def _public_facts(path: Path, key: bytes) -> tuple[PublicFacts, tuple[str, ...], str]:
     """Return how the profiles of a file were made, the names of attributes, and the fingerprint."""
     profiles = Profiles.read_parquet(path)
-    return PublicFacts.of(profiles), tuple(sorted(profiles.attributes)), _fingerprint(profiles, key)
+    return PublicFacts.of(profiles), tuple(sorted(profiles.attributes)), keyed_hash(profiles, key)
+
+
+def keyed_hash(profiles: Profiles, key: bytes, *, names: Sequence[str] = ()) -> str:
+    """Return a keyed hash of customers, their load and days, whatever the order of rows.
+
+    With ``names`` of attributes, of these as well: it then distinguishes a file with corrected
+    groups, and is no fingerprint of a data set, which must not change with them.
+    """
+    digest = hmac.new(key, digestmod=hashlib.sha256)
+    loads = [one for one in (profiles.load_kw, profiles.days_kw) if one is not None]
+    for row in sorted(range(len(profiles)), key=lambda row: profiles.customer_ids[row]):
+        name = profiles.customer_ids[row].encode("utf-8", "surrogatepass")
+        digest.update(len(name).to_bytes(8) + name + b"".join(one[row].tobytes() for one in loads))
+        digest.update("".join(f"{a!r}{profiles.attributes[a][row]!r}" for a in names).encode())
+    return f"hmac-sha256:{digest.hexdigest()}"
 
 
 def plan_for(
@@ -172,7 +182,7 @@ def release_file(
 def _registered(path: Path, fingerprint: str, key: bytes) -> Callable[..., Manifest]:
     """Return the function that releases the profiles of a file; rows stay in it."""
     profiles = Profiles.read_parquet(path)
-    if not hmac.compare_digest(_fingerprint(profiles, key), fingerprint):
+    if not hmac.compare_digest(keyed_hash(profiles, key), fingerprint):
         # The budget is that of the registered customers, and protects no others.
         raise InvalidFileError(path, "content", "the profiles that were registered", "others")
     return lambda *public, **choices: release_bundle(profiles, *public, **choices)
@@ -195,15 +205,3 @@ def _numbers(name: str, values: Sequence[object]) -> list[float]:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _fingerprint(profiles: Profiles, key: bytes) -> str:
-    """Return a keyed hash of customers, their load and days, whatever the order of rows."""
-    digest = hmac.new(key, digestmod=hashlib.sha256)
-    load_kw, days_kw = profiles.load_kw, profiles.days_kw
-    for row in sorted(range(len(profiles)), key=lambda row: profiles.customer_ids[row]):
-        name = profiles.customer_ids[row].encode("utf-8", "surrogatepass")
-        digest.update(len(name).to_bytes(8) + name + load_kw[row].tobytes())
-        if days_kw is not None:
-            digest.update(days_kw[row].tobytes())
-    return f"hmac-sha256:{digest.hexdigest()}"

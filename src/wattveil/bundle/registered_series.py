@@ -4,7 +4,9 @@
 
     HOME/series/    folder of the series, as `wattveil series init` makes it
     HOME/secrets/   key of its state, and its mark
-    HOME/drawn-from the last period that was begun, with a keyed hash of its profiles
+    HOME/drawn-from the last period that was begun, with a keyed hash of its profiles and attributes
+    HOME.lock       held by a period, the end of the series, or a backup
+    HOME.closed     written before anything is deleted: no period begins after it
 
 A server stores a period in its ledger after it is computed here. So the folder has the stored
 periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
@@ -15,29 +17,54 @@ stored, so that one that was begun and not completed is drawn again.
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from wattveil.bundle.published_series import LoadSeries
-from wattveil.bundle.series_bundle import read_manifest
+from wattveil.bundle.published_series import (
+    LoadSeries,
+    check_signer,
+    delete_state,
+    plan_series,
+    write_statement,
+)
+from wattveil.bundle.registered_profiles import keyed_hash
+from wattveil.bundle.series_bundle import Manifest, read_manifest
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
 from wattveil.engines.series_folder import SeriesFolder, period_folder
-from wattveil.errors import SeriesStateError
+from wattveil.errors import InvalidFileError, PeriodRefusedError, WattveilError
 from wattveil.profiles import Profiles
 from wattveil.release.load_series import ReleasedSeries
 from wattveil.release.series_noise import check_noise
 
 SERIES, SECRETS = "series", "secrets"
+_RESTORE = "restore the folder of series, or close the series"
+_DAMAGED = (OSError, LookupError, TypeError, ValueError, WattveilError)
+"""Errors of files that are damaged or missing."""
 
 
 def check_series(request: SeriesRequest) -> None:
     """Refuse, before anything is charged, a series whose noise could not be drawn."""
     check_noise(ReleasedSeries(design=request.design), period=0, recluster=False)
+
+
+def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str, Any]]:
+    """Return the expected errors of groups of so many customers; no data are used."""
+    found: list[dict[str, Any]] = plan_series(request, *customers).to_arrow().to_pylist()
+    return found
+
+
+def erase_customers(home: Path, customer_ids: Collection[str]) -> None:
+    """Delete what the private state holds of these customers, except their odometers."""
+    with _held(home):
+        if home.exists():  # else it has no period, and no state
+            LoadSeries(home / SERIES, secrets=home / SECRETS).erase(customer_ids)
 
 
 def publish_period(
@@ -47,45 +74,103 @@ def publish_period(
     *,
     profiles: Path,
     period: str,
-    fingerprint: str,
+    fingerprint_key: bytes,
+    others: Collection[str],
     stored: Mapping[str, Path],
     recluster: bool,
     key: Ed25519PrivateKey,
     published_at: datetime,
-) -> None:
-    """Write the bundle of a period to a new folder, durably.
+) -> str:
+    """Write the bundle of a period to a new folder, durably; return the hash of its profiles.
 
     ``stored`` are the bundles of the periods that the ledger has stored, in their order. A period
-    that was drawn and not stored is used only for the file from which it was drawn.
+    that was drawn and not stored is used only for the file from which it was drawn. ``others`` are
+    hashes of profiles of other people, whose budget would not be charged. The file is read once:
+    the hash is that of the rows that are released.
     """
+    (fingerprint, content), add = _adding(profiles, fingerprint_key)
+    if fingerprint in others:
+        raise InvalidFileError(profiles, "content", "profiles of this data set", "of another")
+    try:
+        _publish(
+            home,
+            request,
+            out,
+            add=partial(
+                add,
+                period=period,
+                key=key,
+                again=True,
+                recluster=recluster,
+                published_at=published_at,
+            ),
+            period=period,
+            content=content,
+            stored=stored,
+        )
+    except FileNotFoundError as error:
+        if error.filename is None or home not in Path(error.filename).parents:
+            raise  # of a disk that is missing, perhaps for a moment
+        raise PeriodRefusedError("files of it are missing", _RESTORE) from None
+    for path in (*out.rglob("*"), out):
+        _force_to_disk(path)
+    return fingerprint
+
+
+def _publish(
+    home: Path,
+    request: SeriesRequest,
+    out: Path,
+    *,
+    add: Callable[[LoadSeries], Path],
+    period: str,
+    content: str,
+    stored: Mapping[str, Path],
+) -> None:
+    """Copy the bundle of a period that is committed, or add it first."""
     with _held(home):
+        if _closed(home).exists():  # before anything of a customer is written
+            raise PeriodRefusedError("the series is closed", "open another one")
         series = _opened(home, request, is_new=not stored)
         with SeriesFolder.open(series.folder, series.secrets):
             pass  # finishes or discards what a crash left
         found = [read_manifest(bundle) for bundle in series.bundles]
         due = [read_manifest(bundle) for bundle in stored.values()]
         if found[:-1] == due and found and found[-1]["label"] == period:
+            _check_drawn_from(home, period, content)
             bundle = series.bundles[-1]
-            note = _drawn_from(home)
-            if not note.exists() or note.read_text() != f"{period} {fingerprint}":
-                problem = "this period was drawn from another file, and is committed"
-                raise SeriesStateError(problem, "name that file, or close the series")
         elif found == due:
-            _note(_drawn_from(home), f"{period} {fingerprint}")
-            add = _adding(series, profiles)
-            bundle = add(
-                period=period,
-                key=key,
-                again=True,
-                recluster=recluster,
-                published_at=published_at,
-            )
+            _note(_drawn_from(home), f"{period} {content}")
+            bundle = add(series)
         else:
             problem = "its periods are not those of the ledger (an older or another copy)"
-            raise SeriesStateError(problem, "restore the folder of series, or close the series")
+            raise PeriodRefusedError(problem, _RESTORE)
         _copy_files(bundle, out)
-    for path in (*out.rglob("*"), out):
-        _force_to_disk(path)
+
+
+def _check_drawn_from(home: Path, period: str, content: str) -> None:
+    """Refuse another file than that of a committed draw, and any file if that one is unknown.
+
+    The draw may have been made from a file that was withdrawn, and there must not be a second one.
+    """
+    note = _drawn_from(home)
+    drawn, _, from_ = (note.read_text() if note.exists() else "").partition(" ")
+    if drawn != period:
+        problem = "this period was drawn by an earlier version, which did not state its file"
+        raise PeriodRefusedError(f"{problem}, and is committed", "close the series")
+    if from_ != content:
+        problem = "this period was drawn from another file, and is committed"
+        raise PeriodRefusedError(problem, "name that file, or close the series")
+
+
+def _closed(home: Path) -> Path:
+    """Return the file that states that a series is closed, whether it has a folder or not."""
+    return home.with_name(f"{home.name}.closed")
+
+
+def _new(home: Path) -> Path:
+    """Return the place where the folder of a series is made."""
+    return home.with_name(f"{home.name}.new")
 
 
 def _drawn_from(home: Path) -> Path:
@@ -102,48 +187,103 @@ def _note(path: Path, text: str) -> None:
     _force_to_disk(path.parent)
 
 
-def _adding(series: LoadSeries, path: Path) -> Callable[..., Path]:
-    """Return the function that adds the profiles of a file to a series; rows stay in it."""
+def _adding(path: Path, key: bytes) -> tuple[list[str], Callable[..., Path]]:
+    """Return keyed hashes of profiles, without and with attributes, and what adds them.
+
+    Rows stay in that function.
+    """
     profiles = Profiles.read_parquet(path)
-    return lambda **choices: series.add(profiles, **choices)
+    both = [keyed_hash(profiles, key, names=names) for names in ((), sorted(profiles.attributes))]
+    return both, lambda to, **choices: to.add(profiles, **choices)
+
+
+class ClosedSeries(NamedTuple):
+    """What the end of a series on a server has reached."""
+
+    is_deleted: bool
+    """Whether nothing of its private state is left."""
+    is_stated: bool
+    """Whether its end is stated; a series without a period has no statement."""
 
 
 def close_series(
-    home: Path, reason: str, *, stored: Mapping[str, Path], key: Ed25519PrivateKey
-) -> bool:
-    """Delete the private state of a series, and state its end; return whether nothing is left.
+    home: Path, reason: str, *, stored: Mapping[str, Path], lost: bool, key: Ed25519PrivateKey
+) -> ClosedSeries:
+    """Delete the private state of a series, whatever is damaged, then state its end.
 
-    The statement is about the periods that the ledger has ``stored``: one that was drawn and never
-    sent is deleted, and a copy here that is damaged is replaced.
+    The statement is about the periods that the ledger has ``stored``, and a period that was drawn
+    and never sent is deleted. If entries of the ledger were ``lost``, others may have been
+    published: then none is deleted, and the statement says that it may not be complete.
     """
-    if not home.exists():  # it has no period
-        return True
     with _held(home):
-        series = LoadSeries(home / SERIES, secrets=home / SECRETS)
-        if series.closed is None:
-            _keep_stored(series, stored)
+        _note(_closed(home), "")  # a period that waits for the lock must not begin
+        shutil.rmtree(_new(home), ignore_errors=True)
+        if not home.exists():  # it has no period, unless its folder was lost
+            return ClosedSeries(is_deleted=True, is_stated=not stored)
+        is_deleted = _delete(home)
         _drawn_from(home).unlink(missing_ok=True)
-        return not series.close(reason, key=key).left
+        try:
+            _state_end(home, reason, stored=stored, lost=lost, key=key)
+        except _DAMAGED:
+            return ClosedSeries(is_deleted, is_stated=False)
+        return ClosedSeries(is_deleted, is_stated=True)
 
 
-def _keep_stored(series: LoadSeries, stored: Mapping[str, Path]) -> None:
-    """Have the folder of a series contain the stored periods, and no other."""
-    (series.folder / "periods").mkdir(exist_ok=True)
+def unknown_series(folder: Path, known: Collection[str]) -> list[Path]:
+    """Return the folders of series that a ledger does not know, and that hold private state."""
+    homes = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [
+        home
+        for home in homes
+        if home.name.partition(".")[0] not in known
+        and ((home / SERIES / "private").exists() or (home / SECRETS).exists())
+    ]
+
+
+def delete_unknown(home: Path) -> bool:
+    """Delete the private state of a series that the ledger has lost; whether nothing is left.
+
+    No period can be published from it. Bundles stay: analysts may hold the same ones.
+    """
+    with _held(home):
+        _note(_closed(home), "")
+        return _delete(home)
+
+
+def _delete(home: Path) -> bool:
+    """Delete the private state, alone if its lock can be found; return whether nothing is left."""
+    with ExitStack() as alone:
+        with suppress(*_DAMAGED):
+            series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+            alone.enter_context(SeriesFolder.closing(series.secrets, series=series.series_id))
+        return not delete_state(home / SERIES, home / SECRETS).left
+
+
+def _state_end(
+    home: Path, reason: str, *, stored: Mapping[str, Path], lost: bool, key: Ed25519PrivateKey
+) -> None:
+    """Write the statement, unless it is there; delete what was never sent."""
+    series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+    if series.closed is not None:
+        return
     places = {
         period_folder(series.folder, series.request.period_of(label)): bundle
         for label, bundle in stored.items()
     }
-    for own in set(series.bundles) - places.keys():
-        shutil.rmtree(own)
-    for own, bundle in places.items():
-        if bundle.is_dir() and _manifest_bytes(own) != _manifest_bytes(bundle):
-            shutil.rmtree(own, ignore_errors=True)
-            _copy_files(bundle, own)
+    manifests = [_readable(bundle, own) for own, bundle in places.items()]
+    check_signer(manifests, key)
+    write_statement(series, reason, manifests, key=key, is_complete=not lost)
+    for own in (series.folder / "periods").glob("*"):
+        if own not in places and not lost:
+            shutil.rmtree(own)
 
 
-def _manifest_bytes(bundle: Path) -> bytes:
-    path = bundle / "manifest.json"
-    return path.read_bytes() if path.is_file() else b""
+def _readable(bundle: Path, copy: Path) -> Manifest:
+    """Return the manifest of a bundle, or that of its copy."""
+    try:
+        return read_manifest(bundle)
+    except _DAMAGED:
+        return read_manifest(copy)
 
 
 def closing_statement(home: Path) -> bytes | None:
@@ -174,8 +314,8 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
     """Return the series of a folder, which is made, whole or not at all, for the first period."""
     if not home.exists():
         if not is_new:
-            raise SeriesStateError("its folder is missing", "restore it, or close the series")
-        new = home.with_name(f"{home.name}.new")
+            raise PeriodRefusedError("its folder is missing", _RESTORE)
+        new = _new(home)
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700, parents=True)
         LoadSeries.begin(new / SERIES, request, secrets=new / SECRETS)
@@ -183,7 +323,7 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
         _force_to_disk(home.parent)
     series = LoadSeries(home / SERIES, secrets=home / SECRETS)
     if series.request != request:
-        raise SeriesStateError("it has other choices", "restore the folder of series")
+        raise PeriodRefusedError("it has other choices", _RESTORE)
     return series
 
 

@@ -6,6 +6,9 @@
 >>> bundle.to_pandas("centroids")  # doctest: +SKIP
 """
 
+import shutil
+import tempfile
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.web.formatting import format_number
 from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -21,6 +25,7 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from plotly.graph_objects import Figure
 
+    from wattveil.bundle.comparison import Compared, Comparison
     from wattveil.bundle.manifest import Manifest
     from wattveil.bundle.verify.verify_bundle import VerificationReport
     from wattveil.numerics.synthesis import SyntheticModel
@@ -55,6 +60,22 @@ class ReleaseTables(ChartedResult):
         from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
 
         return chart_figure(self._curves(table))
+
+    def compare(self, a: "Compared", b: "Compared") -> "Comparison":
+        """Return difference and ratio of two released load curves, with 95 % intervals.
+
+        Errors of the two are taken to be independent: docs/guides/analyst.md has the measured
+        coverage. A ratio is stated where the denominator b is above 4 standard errors.
+
+        Parameters
+        ----------
+        a, b
+            Numbers of clusters; pairs such as ``("home", 0)`` if clusters are by group; or names of
+            groups, for their mean load.
+        """
+        from wattveil.bundle.comparison import compare  # noqa: PLC0415 - slow to load
+
+        return compare(self, a, b)
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         products = self.manifest["products"]
@@ -170,27 +191,38 @@ class Bundle(ReleaseTables):
 
 
 def read_bundle(path: str | Path) -> Bundle:
-    """Open a published release from its folder, which must contain a manifest.
+    """Open a published release from its folder, which must contain a manifest, or its zip archive.
 
     Parameters
     ----------
     path
-        The folder: written by `wattveil release`, or by `download` of a release on a server.
+        The folder: written by `wattveil release`, or by `download` of a release on a server; or the
+        zip archive that a server sends, unpacked to a folder that is deleted with the result.
     """
     bundle = Bundle(Path(path))
+    if bundle.folder.is_file():
+        from wattveil.bundle.bundle_archive import unpack_archive  # noqa: PLC0415 - seldom needed
+
+        bundle = Bundle(Path(tempfile.mkdtemp(prefix="wattveil-")))
+        weakref.finalize(bundle, shutil.rmtree, bundle.folder, ignore_errors=True)
+        unpack_archive(Path(path), bundle.folder)
     if "products" not in bundle.manifest:
         expected = "a release; for periods of a series, use LoadSeries(folder).result()"
         raise InvalidFileError(bundle.folder, "manifest.json", expected, None)
     return bundle
 
 
-def plan_tables(products: Sequence[Mapping[str, Any]]) -> dict[str, Callable[[], ResultTable]]:
+def plan_tables(
+    products: Sequence[Mapping[str, Any]], customers: int
+) -> dict[str, Callable[[], ResultTable]]:
     """Return the tables of a plan: the split of the budget, and the expected quality.
 
     Parameters
     ----------
     products
         As `PlannedProduct` has them, in JSON values.
+    customers
+        Estimate of the number of customers, for which the quality is expected.
     """
 
     def split() -> ResultTable:
@@ -203,7 +235,38 @@ def plan_tables(products: Sequence[Mapping[str, Any]]) -> dict[str, Callable[[],
         return ResultTable(columns, ("product",))
 
     def expected() -> ResultTable:
-        records = [{"product": one["name"], **line} for one in products for line in one["expected"]]
+        records = [
+            {"product": one["name"], **line, "for_customers": customers}
+            for one in products
+            for line in one["expected"]
+        ]
         return records_table(records, "product", "quantity")
 
     return {"expected": expected, "products": split}
+
+
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Return a plan as lines of text: for how many customers, and what is expected.
+
+    Parameters
+    ----------
+    plan
+        As `PlanSummary` has it, in JSON values; what is missing is left out.
+    """
+    lines = []
+    if customers := plan.get("customers_estimate"):
+        lines.append(f"  expected for about {customers:,} customers:")
+    for product in plan.get("products", ()):
+        texts = "; ".join(map(_expected_text, product["expected"]))
+        lines.append(f"  {product['name']}: {texts}")
+    return [*lines, *(f"  Warning: {text}" for text in plan.get("warnings", ()))]
+
+
+def _expected_text(one: Mapping[str, Any]) -> str:
+    """Return an expected quality, with its range if one is stated."""
+    if one["value"] is None:
+        return f"{one['quantity']} {one['unit']}"
+    text = f"{one['quantity']} {format_number(one['value'], 2)} {one['unit']}".rstrip()
+    if one.get("low") is None:
+        return text
+    return f"{text} ({format_number(one['low'], 2)} to {format_number(one['high'], 2)})"

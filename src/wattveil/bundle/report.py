@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import citation, customer_text, noise_text, period_text, tier_warning
+from wattveil.bundle.card import citation, noise_text, period_text, tier_warning
 from wattveil.bundle.cumulative import sentences
+from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest, choice_of
 from wattveil.bundle.statistical_bias import INCLUDED, NOISE
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.load import MEAN_LOAD_ERROR
 from wattveil.products.product import Product
-from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.products.registry import product_named
 from wattveil.products.request import NOT_STATED
 from wattveil.products.tables import Table
+from wattveil.release.weak_guarantees import guarantee_warnings
 from wattveil.web.charts import ReportFigure, colour, new_figure
 from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import MAIN, PageTable, render_file
@@ -49,7 +50,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         byline=" · ".join(text for text in stated if text != NOT_STATED),
         banner=tier_warning(manifest),
         noise=noise_text(manifest),
-        about_customers=customer_text(manifest),
+        about_customers=customer_texts(manifest),
         period=period_text(manifest),
         findings=[one.sentence for one in headlines if one.sentence],
         privacy=_plain_guarantee(Guarantee.from_json(guarantee)),
@@ -174,7 +175,13 @@ def released_errors(manifest: Mapping[str, Any]) -> dict[str, str]:
     noise = [one for one in manifest["bias"] if one["source"] == NOISE and one["value"] is not None]
     if not noise:
         return {}
-    return {MEAN_LOAD_ERROR: number_text(max(noise, key=lambda one: float(one["value"])))}
+    noise.sort(key=lambda one: float(one["value"]))
+    largest = number_text(noise[-1])
+    if len(noise) > 1:  # what was planned is of a group of mean size
+        name = noise[-1]["quantity"].partition(", ")[2]
+        lowest = format_number(float(noise[0]["value"]))
+        largest = f"{lowest} to {largest} by group, largest: {name}"
+    return {MEAN_LOAD_ERROR: largest}
 
 
 def number_text(one: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from wattveil.bundle.keys import canonical, sign
 from wattveil.bundle.series_report import series_report
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.bundle.series_result import SeriesResult, raw_tables, read_period
+from wattveil.bundle.series_result import CLIPPED, SeriesResult, raw_tables, read_period
 from wattveil.bundle.series_segments import FOUND_RAW, STEP_RAW, found_labels
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidFileError
@@ -33,6 +34,10 @@ from wattveil.release.load_series import LOAD, MEMBERS, ReleasedSeries
 VERSION = "series-1"
 """Of the manifest of a period."""
 MANIFEST = "manifest.json"
+DAYS_CHECKED = "days_checked"
+"""Field: whether stated days of the profiles were compared with the period.
+
+Periods of earlier versions have no such field: for them it is not known."""
 REPORT = "report.html"
 PROOF = "docs/proofs/series.md"
 FIRST_PROOF = "docs/proofs/gaussian-sum.md"
@@ -49,6 +54,7 @@ _LIMITS = (
     "The privacy losses of other releases about the same people add to that of this series.",
     "A customer is identified by an id: one who returns under another id has a second allowance.",
     "Each customer has one allowance for all periods, so large changes appear late or in part.",
+    f"{CLIPPED} Bands include the clipping of typical customers only.",
     "Figures of past periods are revised when later periods are published. Use the newest bundle.",
     "Facts about a whole population are not protected, even if they apply to its members.",
 )
@@ -202,6 +208,29 @@ def read_manifest(bundle: Path) -> Manifest:
     return manifest
 
 
+def is_series(folder: Path) -> bool:
+    """Whether a folder holds the periods of a series."""
+    bundles = period_bundles(folder)
+    if (folder / MANIFEST).exists() or not bundles:
+        return False
+    with suppress(InvalidFileError):  # not a manifest: the error of a release says so
+        return bool(read_manifest(bundles[0]))
+    return False
+
+
+def periods_folder(folder: Path) -> Path:
+    """Return the folder with the bundles of a series: within its folder, or the same."""
+    return folder / "periods" if (folder / "periods").is_dir() else folder
+
+
+def period_bundles(folder: Path) -> list[Path]:
+    """Return the bundles of a series, given its folder or the folder of its bundles."""
+    within = periods_folder(folder)
+    if not within.is_dir():
+        return []
+    return sorted(path for path in within.iterdir() if (path / MANIFEST).is_file())
+
+
 def read_chain(bundles: Sequence[Path]) -> tuple[list[Manifest], ReleasedSeries | None]:
     """Read the bundles of a series in the order of their periods; nothing is verified."""
     read = sorted(
@@ -216,6 +245,11 @@ def read_chain(bundles: Sequence[Path]) -> tuple[list[Manifest], ReleasedSeries 
         period, spends = manifest["period"] - 1, spends_of(manifest)
         released = read_period(released, tables, period=period, spends=spends)
     return [manifest for manifest, _ in read], released
+
+
+def unchecked_periods(manifests: Sequence[Manifest]) -> list[str]:
+    """Return the periods that do not state that the days of their profiles were compared."""
+    return [one["label"] for one in manifests if one.get(DAYS_CHECKED) is not True]
 
 
 def table_names(manifest: Manifest) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from wattveil.arrays import Floats
 from wattveil.bundle import bundle_files
 from wattveil.bundle.series_bundle import (
+    DAYS_CHECKED,
     REPORT,
     Manifest,
     build_manifest,
@@ -114,7 +115,9 @@ def _field_problems(
     due = build_manifest(
         request, until, series=manifest["series"], previous=manifest["previous_sha256"]
     )
-    yield from sorted((manifest.keys() - _OF_FILES) ^ due.keys())
+    yield from sorted((manifest.keys() - _OF_FILES - {DAYS_CHECKED}) ^ due.keys())
+    if not isinstance(manifest.get(DAYS_CHECKED, False), bool):
+        yield DAYS_CHECKED
     skipped = {"accrued", *_OF_WRITING, *(set() if is_same_software(manifest) else _TEXTS)}
     for name in due.keys() - skipped:
         if manifest.get(name) != due[name]:

@@ -12,10 +12,10 @@ from wattveil import checks
 from wattveil.bundle.keys import canonical
 from wattveil.declaration import CommandLine, Declaration, Rule, to_plain
 from wattveil.engines.series_folder import KIND, KIND_RULE
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import AlreadyExistsError, InvalidParameterError
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
-from wattveil.products.request import Delta, Epsilon, GroupName, Line
+from wattveil.products.request import Delta, Epsilon, GroupName, Line, ReleaseRequest
 from wattveil.profiles.time_grid import Split, TimeGrid
 from wattveil.release.load_series import MAX_PROPERTIES, MAX_SEGMENTS, SeriesDesign
 
@@ -48,7 +48,7 @@ class SeriesRequest(Declaration):
 
     epsilon: Epsilon
     """Privacy loss of a customer over all periods together."""
-    delta: Delta
+    delta: Delta = ReleaseRequest.model_fields["delta"].default
     """Slack added to every probability, over all periods together; far below 1/customers."""
     periods: Annotated[int, Field(ge=2, le=240)]
     """Number of periods of the horizon, T; it cannot be changed later."""
@@ -173,12 +173,13 @@ class SeriesRequest(Declaration):
             raise InvalidParameterError("period", rule, self.label(period))
         if period <= after:
             rule = f"after {self.label(after)}, the last one that was released"
-            raise InvalidParameterError("period", rule, self.label(period))
+            kind = AlreadyExistsError if period == after else InvalidParameterError
+            raise kind("period", rule, self.label(period))
         first, end = self.days(period)
         if days is not None and not first <= days[0] < days[1] <= end:
             rule = (
-                f"of days from {first} to {end - dt.timedelta(days=1)}, those of"
-                f" {self.label(period)} (`wattveil profiles --period` stated other days)"
+                f"of {self.label(period)} ({first} to {end - dt.timedelta(days=1)}); `wattveil"
+                " profiles --period` stated other days"
             )
             found = f"{days[0]} to {days[1] - dt.timedelta(days=1)}"
             raise InvalidParameterError("profiles", rule, found)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from wattveil.arrays import Floats
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_segments import SegmentsOverTime, raw_segments, read_segments
+from wattveil.numerics.series.centres import LENGTH_EDGES
 from wattveil.numerics.series.smoothing import (
     FirstEstimate,
     Levels,
@@ -39,6 +40,11 @@ from wattveil.web.results import Result, ResultTable
 
 EVENING = (17, 21)
 """Hours of the quantity `evening` of the trends."""
+CLIPPED = (
+    "Customers far above the typical load are clipped, and bands do not cover their load: publish"
+    " homes and businesses as separate groups or series."
+)
+"""Limit of every series."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +78,7 @@ class SeriesResult(Result):
 
     @property
     def std_kw(self) -> Floats:
-        """(groups, periods, slots): standard error."""
+        """(groups, periods, slots): standard error; without the load of clipped large customers."""
         return self._levels[1]
 
     @cached_property
@@ -83,6 +89,21 @@ class SeriesResult(Result):
         """
         mean, std = self.customers()
         return duration_curves(self._levels, customers=mean, customers_std=std)
+
+    @property
+    def clipping_warning(self) -> str:
+        """What bands leave out, with the released number of very large customers.
+
+        Post-processing of the histogram of period 1. Its last cell has no upper bound, and no
+        public maximum of a load is declared, so that no bound on the bias follows from it.
+        """
+        first = self.released.begun()
+        number = max(float(first.lengths[-1]), 0.0)
+        return (
+            f"{CLIPPED} In {self.periods[0]}, an estimated {number:.0f} customers (standard error"
+            f" {first.lengths_std:.0f}) were more than {LENGTH_EDGES[-1]:.0f} typical loads from"
+            " the mean of their group."
+        )
 
     def customers(self, name: str = MEMBERS) -> tuple[Floats, Floats]:
         """Return numbers of customers, or of those with a property, and their standard errors."""

@@ -24,6 +24,7 @@ from wattveil.bundle.series_bundle import (
     read_chain,
     read_manifest,
     spends_of,
+    unchecked_periods,
 )
 from wattveil.bundle.series_charges import charge_problems
 from wattveil.bundle.series_contents import (
@@ -58,9 +59,14 @@ _FOUND = (
     "Clusters in the periods that found them: the draws that they were estimated from are not"
     " published."
 )
+_LOST = (
+    "That no later period exists: the publisher has lost records, and states the periods that are"
+    " known."
+)
 _TRUNCATED = "That no later period exists: there is no closing statement to compare with."
 _ALONE = "That tables and report follow from the sums: verify all periods (wattveil series verify)."
 _OTHER_TEXTS = "Texts and report of some periods: another version of the software wrote them."
+_UNCHECKED = "That profiles are of the days of their period; no days were compared in"
 _UNSIGNED = "Who published it: there is no signature."
 _WHOSE = "Whose key signed it: compare its fingerprint with that of the publisher (--key)."
 _CLOSING = "closing statement"
@@ -86,29 +92,30 @@ def verify_chain(
 ) -> VerificationReport:
     """Check the bundles of all periods of a series, and its closing statement if there is one."""
     found = _guarded(bundles, trusted, chain=True)
-    is_closed = closing is not None and closing.is_file()
-    if is_closed and closing is not None:
-        found.append(_closing_finding(closing, bundles, trusted))
-    return _report(
-        bundles,
-        found,
-        trusted,
-        more=() if is_closed else (_TRUNCATED,),
-        not_run=() if is_closed else (_OPEN,),
-    )
+    if closing is None or not closing.is_file():
+        return _report(bundles, found, trusted, more=(_TRUNCATED,), not_run=(_OPEN,))
+    finding, is_complete = _closing_finding(closing, bundles, trusted)
+    more = () if is_complete else (_LOST,)
+    return _report(bundles, [*found, finding], trusted, more=more)
 
 
 def _closing_finding(
     closing: Path, bundles: Sequence[Path], trusted: Ed25519PublicKey | None
-) -> Finding:
-    """Check that a closing statement is of this series, of all its periods, and of its signer."""
+) -> tuple[Finding, bool]:
+    """Check that a closing statement is of this series, of all its periods, and of its signer.
+
+    Return also whether it states that there is no later period.
+    """
+    is_complete = True
     try:
         record = json.loads(closing.read_text("utf-8"))
         manifests = sorted(map(read_manifest, bundles), key=lambda one: int(one["period"]))
+        is_complete = record.get("complete") is not False
         due = closing_statement(
             series=manifests[0]["series"] if manifests else record["series"],
             reason=str(record["reason"]),
-            manifests=manifests,
+            manifests=manifests if is_complete else manifests[: record["periods"]],
+            is_complete=is_complete,
         )
         problems = [name for name in due if record.get(name) != due[name]]
         problems += sorted(record.keys() - due.keys() - {"signature"})
@@ -118,19 +125,23 @@ def _closing_finding(
         seen = f"closed: {record['reason']}"
     except (AttributeError, LookupError, TypeError, ValueError, WattveilError) as error:
         problems, seen = [str(error)[:200]], ""
-    return gathered(_CLOSING, problems, seen)
+    return gathered(_CLOSING, problems, seen), is_complete
 
 
 def closing_statement(
-    *, series: str, reason: str, manifests: Sequence[Manifest]
+    *, series: str, reason: str, manifests: Sequence[Manifest], is_complete: bool = True
 ) -> dict[str, object]:
-    """Return the closing statement of a series with these manifests, unsigned."""
+    """Return the closing statement of a series with these manifests, unsigned.
+
+    One that is not complete is about the periods that are known; there may have been later ones.
+    """
     last = manifest_sha256(manifests[-1]) if manifests else None
     return {
         "series": series,
         "reason": reason,
         "periods": len(manifests),
         "last_manifest_sha256": last,
+        **({} if is_complete else {"complete": False}),
     }
 
 
@@ -148,6 +159,8 @@ def _report(
         manifests = [read_manifest(bundle) for bundle in bundles]
         if manifests[0]["request"]["segments"]:
             known.append(_FOUND)
+        if unchecked := unchecked_periods(manifests):
+            known.append(f"{_UNCHECKED} {', '.join(sorted(unchecked))}.")
         if not all(map(is_same_software, manifests)):
             known.append(_OTHER_TEXTS)
         if "signature" not in manifests[0]:
@@ -357,4 +370,4 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     spent = sum(spend.rho_units for spend in released.spends)
     yield gathered("charges of all periods", charge_problems(released), f"{spent} units of rho")
     contents = content_problems(bundles, released)
-    yield gathered("centres, tables, texts and reports follow", contents, "written again")
+    yield gathered("centres, tables, texts and reports match", contents, "regenerated")

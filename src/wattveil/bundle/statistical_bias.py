@@ -93,11 +93,13 @@ def population_table(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     """Return the intervals of `population_intervals` as a table by group and slot."""
     found = population_intervals(manifest, tables)
     if found is None:
-        rule = (
-            "of a release with mean load and a stated selection; of a sample also without groups"
-            " and with synthetic customers, from which the sampling error is computed"
+        text = (
+            "population intervals need a mean load and a stated selection (--selection; in Python,"
+            " `about.selection` of the request); for a sample, also"
+            " synthetic customers, from which the sampling error is computed, and no groups"
         )
-        raise InvalidParameterError("bundle", rule, manifest["title"])
+        rule = "of a release from which they can be computed"
+        raise InvalidParameterError("bundle", rule, manifest["title"], text=text)
     low, high = found
     kept = ("group", "slot", "time", "load_kw")
     shown = _published(tables)["load_shapes"].data.select(kept)
@@ -168,6 +170,8 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
             "not known: requires a stated selection and, for a sample, a release of all customers"
             " with synthetic customers, from whose variation it is computed"
         )
+    elif selection == ALL_CUSTOMERS_SELECTED:
+        basis = "0, because all customers were selected"
     else:
         basis = (
             "from the variation of synthetic customers and the released numbers of customers;"

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from wattveil.errors import require_release_extra
-from wattveil.terminal import refusals, usage_errors
+from wattveil.terminal import JSON_ERRORS, refusals, usage_errors
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it: 128 plus the number of the signal."""
@@ -52,6 +52,8 @@ class _Root(TyperGroup):
 
     def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
         """Run the command."""
+        typed = [*getattr(ctx, "_protected_args", ()), *ctx.args]
+        JSON_ERRORS.set("--json" in typed)
         try:
             with _quiet_pipe(), usage_errors():
                 return super().invoke(ctx)
@@ -104,6 +106,7 @@ _WITHOUT_RELEASES = (
     "cli.bundles",
     "cli.dossier",
     "cli.metadata",
+    "cli.total",
 )
 """Modules of commands that need no extra, or name the one that they need."""
 _PUBLISHED_ONLY = ("wattveil series show", "wattveil series verify")
@@ -185,11 +188,12 @@ _add(
 )
 _add(app, "export", "cli.bundles", "Write released load curves as standard profiles or as a map.")
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
+_add(app, "total", "cli.total", "Compute the total epsilon of releases about the same customers.")
 _add(app, "metadata", "cli.metadata", "Write records of a release for catalogues and registries.")
 _add(app, "dossier", "cli.dossier", "Answer the clauses of a standard from the files of a release.")
 _add(app, "evaluate", "cli.evaluate", "Compare synthetic with real customers.")
 _add(app, "grid", "cli.evaluate", "Compare real and synthetic customers on a feeder.")
-_add(app, "compare", "cli.evaluate", "Compare mechanisms and baselines on the same customers.")
+_add(app, "compare", "cli.compare", "Compare mechanisms and baselines on the same customers.")
 _add(app, "audit", "cli.audit", "Compute empirical lower bounds on epsilon, or replay a release.")
 _add(app, "rules", "cli.attack", "Compare an N/X aggregation rule with differential privacy.")
 _add(attack_app, "fifteen-fifteen", "cli.attack", "Recover one customer from two means.")
@@ -217,9 +221,11 @@ _add(admin_app, "close", "cli.admin", "Close a data set permanently.")
 _add(admin_app, "key", "cli.admin", "Create a key pair for signing releases.")
 _add(admin_app, "backup", "cli.admin_backup", "Back up a server while it runs.")
 _add(admin_app, "restore", "cli.admin_backup", "Restore a backup without losing any charge.")
+_add(admin_series_app, "plan", "cli.admin_series", "Show price and expected errors of a series.")
 _add(admin_series_app, "open", "cli.admin_series", "Open a series: its budget is charged.")
 _add(admin_series_app, "add", "cli.admin_series", "Release a period of a series.")
 _add(admin_series_app, "list", "cli.admin_series", "List the series of a data set.")
+_add(admin_series_app, "erase", "cli.admin_series", "Delete customers from the private state.")
 _add(admin_series_app, "close", "cli.admin_series", "Close a series permanently.")
 _add(ledger_app, "audit", "cli.admin", "Recompute and check a ledger: chain, sums, caps.")
 _add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be checked.")

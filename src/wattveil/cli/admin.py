@@ -337,9 +337,13 @@ def accept(
     with ledger_refusals(context):
         from wattveil.server.ledger.database import check_no_password  # noqa: PLC0415 - the extra
         from wattveil.server.ledger.ledger import Ledger  # noqa: PLC0415
+        from wattveil.server.server_state import held  # noqa: PLC0415
 
         check_no_password(database)
-        journals = Ledger.accept(data, database, by=by, reason=reason)
+        if not data.is_dir():
+            raise InvalidParameterError("data", "a folder that exists", str(data))
+        with held(data):
+            journals = Ledger.accept(data, database, by=by, reason=reason)
     number = format_count(journals, "journal")
     text = f"Accepted: {number}, whose remaining budget counts as spent"
     print_result({"journals": journals}, text, as_json=as_json)

@@ -92,7 +92,9 @@ def restore(
     if loss is not None:
         number = format_count(done.journals_lost, "journal")
         lines.append(f"Remaining budget of {number} counts as spent.")
-    lines.append(f"{format_count(done.tokens_revoked, 'token')} revoked: `wattveil admin token`.")
+    number = format_count(done.tokens_revoked, "token")
+    were = "was" if done.tokens_revoked == 1 else "were"
+    lines.append(f"{number} {were} revoked; issue new ones with `wattveil admin token`.")
     if done.missing_profiles:
         lines.append(f"Put back into profiles/: {', '.join(done.missing_profiles)}")
     if done.missing_bundles:

@@ -57,6 +57,10 @@ def dataset(
             body = body.replace(products=offered)
     for note in rounding_notes(given):
         typer.echo(note, err=as_json)
+    source = context.get_parameter_source("customers")
+    if source is not None and source.name == "DEFAULT":
+        note = f"Assumed by default: --customers {body.customers:,}. Every quote depends on it."
+        typer.echo(note, err=as_json)
     response = post(url, ("datasets",), body.model_dump(mode="json"))
     print_result(response, f"{body.name} is registered.", as_json=as_json)
 

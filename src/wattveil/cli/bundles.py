@@ -13,9 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
+from wattveil.bundle.bundle_archive import bundle_folder
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
 from wattveil.bundle.drawn_customers import read_buses, read_temperatures, voltage_warning
+from wattveil.bundle.group_level import DrawnMean
+from wattveil.bundle.group_years import group_note
 from wattveil.bundle.planner_files import POWER_FACTOR
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
@@ -23,7 +26,7 @@ from wattveil.bundle.table_exports import AREA_PROPERTY, write_map, write_standa
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import notices, plain, refusals, working
 from wattveil.web.formatting import format_count
 
 EPILOGS = {
@@ -39,7 +42,9 @@ _YEARS = "Synthetic years"
 
 def verify(
     context: typer.Context,
-    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
+    bundle: Annotated[
+        Path, typer.Argument(help="Folder that `wattveil release` wrote, or its zip archive.")
+    ],
     *,
     key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -51,9 +56,10 @@ def verify(
     with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
         started("verifying")
-        is_period = read_manifest(bundle).get("manifest_version") == SERIES_VERSION
-        check = verify_period if is_period else verify_bundle
-        report = check(bundle, trusted=trusted)
+        with bundle_folder(bundle) as folder:
+            is_period = read_manifest(folder).get("manifest_version") == SERIES_VERSION
+            check = verify_period if is_period else verify_bundle
+            report = check(folder, trusted=trusted)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
@@ -160,7 +166,7 @@ def synthesize(
     that Spark supports; --force replaces such a folder, but no other kind of folder.
     """
     console = Console(stderr=as_json)
-    with refusals(context), working(console) as started:
+    with refusals(context), notices(), working(console) as started:
         spark = chosen_engine(engine, master)
         weather = None if temperatures is None else read_temperatures(temperatures)
         sample = YearSample(None if first_day is None else first_day.date(), days, weather)
@@ -168,7 +174,7 @@ def synthesize(
             rule = "given with --first-day, --days or --temperatures"
             raise InvalidParameterError("years", rule, years)
         started("drawing customers")
-        write_customers(
+        mean = write_customers(
             bundle,
             out,
             customers=customers,
@@ -182,18 +188,34 @@ def synthesize(
             force=force,
         )
         response = sample.response(bundle)
-        warning = "" if buses is None else voltage_warning(read_buses(buses))
-    if warning:
-        console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
+        found = "" if buses is None else voltage_warning(read_buses(buses))
+        note = _group_text(bundle, group, mean, years=years)
+    for warning in (found, *(one.warning for one in (response, mean) if one is not None)):
+        if warning:
+            console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
         if response is not None:
             summary["temperature_response"] = response.to_json()
+            summary["warning"] = response.warning or None
+        if note:
+            summary["note"] = note
+            summary["group_mean"] = None if mean is None else mean.to_json()
         typer.echo(json.dumps(summary, indent=2))
         return
     console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
     if response is not None:
         console.print(f"Response to temperature, 95 %: {plain(response.statement)}.")
+    if note:
+        console.print(plain(note), highlight=False)
+
+
+def _group_text(bundle: Path, group: str | None, mean: DrawnMean | None, *, years: bool) -> str:
+    """Return what a sample of a group takes from it, with drawn and released mean load."""
+    if group is None:
+        return ""
+    note = group_note(bundle, group, years=years, scaled=mean is not None)
+    return note if mean is None else f"{note} {mean.statement}."
 
 
 def export(

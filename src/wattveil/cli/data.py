@@ -23,18 +23,17 @@ from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, ch
 from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
 from wattveil.profiles.build import EXTREME, ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
-from wattveil.profiles.quality import list_dropped_customers, write_quality_page
+from wattveil.profiles.quality import (
+    list_dropped_customers,
+    no_profiles,
+    outside_period,
+    write_quality_page,
+)
 from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES
-from wattveil.terminal import (
-    check_folders,
-    counting_bar,
-    plain,
-    print_error,
-    refusals,
-    working,
-)
+from wattveil.readings.row_checks import Drop
+from wattveil.terminal import check_folders, counting_bar, plain, print_error, refusals, working
 from wattveil.web.formatting import format_count, format_number
 
 if TYPE_CHECKING:  # pyspark is an extra
@@ -80,6 +79,9 @@ def simulate(
     missing: Annotated[
         float, typer.Option(help="Share of readings that are missing.", rich_help_panel=_SIMULATION)
     ] = 0.001,
+    homes: Annotated[
+        bool, typer.Option("--homes", help="Homes only, without businesses and industry.")
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -88,6 +90,8 @@ def simulate(
     ] = False,
 ) -> None:
     """Write interval readings of simulated customers, and a table of their attributes."""
+    from wattveil.simulate import HOMES_MIX  # noqa: PLC0415 - SciPy is slow to load
+
     with refusals(context):
         check_folders({"out": out})
         written = write_readings(
@@ -100,13 +104,15 @@ def simulate(
             seed=seed,
             missing=missing,
             quiet=as_json,
+            mix=HOMES_MIX if homes else None,
         )
     if as_json:
         typer.echo(json.dumps(written, indent=2))
         return
     console = Console()
     readings = format_count(written["readings"], "reading")
-    console.print(f"[bold]Simulated[/] {format_count(customers, 'customer')}, {readings}.")
+    kind = "home" if homes else "customer"
+    console.print(f"[bold]Simulated[/] {format_count(customers, kind)}, {readings}.")
     console.print(f"  readings    {written['path']}\n  attributes  {written['attributes']}")
 
 
@@ -258,23 +264,22 @@ def profiles(
                     watch(readings)
                     build = build_profiles(readings, rules, attributes=attributes)
                 _write_quality(build, report, problems_to)
-                made = _written(build, rules, out, (*assumed, *_extreme(build)))
+                found = (*assumed, *_extreme(build), *outside_period(build, readings))
+                made = _written(build, rules, out, found)
     except duckdb.OutOfMemoryException as error:
         print_error(f"--memory-mb must be larger than {memory_mb}: the readings need more memory")
         raise typer.Exit(1) from error
     except duckdb.Error as error:
         print_error(str(error))
         raise typer.Exit(1) from error
+    failed = {} if made.account.profiles else no_profiles(made)
     if as_json:
-        typer.echo(json.dumps(made.to_json(), indent=2))
+        typer.echo(json.dumps({**made.to_json(), **failed}, indent=2))
         _warn(made.warnings)
     else:
         _show(console, made, listed=problems_to is not None)
-    if not made.account.profiles:
-        print_error(
-            f"no customer is left, so {out} is not written: the table lists the reasons."
-            " Pass more days of readings, or lower --min-days"
-        )
+    if failed:
+        print_error(str(failed["message"]))
         raise typer.Exit(1)
 
 
@@ -463,6 +468,11 @@ def _show(console: Console, made: WrittenProfiles, *, listed: bool) -> None:
     console.print(table)
     if account.customers_dropped and not listed:
         console.print("--problems-to FILE lists the dropped customers by id, and dropped rows.")
+    if account.readings.dropped.get(Drop.CONFLICT.text):
+        console.print(
+            "Conflicting duplicates are two values for one interval. If all are in an hour in which"
+            " clocks change, check --timezone; --conflicts decides about others."
+        )
     if account.straddling:
         number = format_count(account.straddling, "reading")
         does = "spans two slots and was" if account.straddling == 1 else "span two slots and were"
@@ -474,7 +484,7 @@ def _show(console: Console, made: WrittenProfiles, *, listed: bool) -> None:
     if made.median_kw is None or made.largest_kw is None:
         return
     console.print(  # shows Wh that were taken for kWh
-        f"The median customer has {format_number(made.median_kw)} kW on average, the largest"
+        f"The median customer's mean load is {format_number(made.median_kw)} kW, the largest"
         f" {format_number(made.largest_kw)} kW."
     )
     console.print(

@@ -32,13 +32,12 @@ from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.synthesis import read_model
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.readings import read_readings
+from wattveil.simulate import HOMES_MIX
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_count, sparkline
 
 EPILOGS = {"demo": "Example: wattveil demo --epsilon 0.5 --out my-demo"}
 
-_HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev": 0.06, "pv": 0.07}
-"""Homes only: a few businesses would dominate every mean and are better released separately."""
 _DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
 _CLIP_KW = 10.0
 _PUBLIC_ESTIMATE = 1_000
@@ -112,7 +111,7 @@ def _profiles(readings: Path, customers: int) -> Profiles:
         seed=1,
         missing=0.001,
         quiet=True,
-        mix=_HOMES,
+        mix=HOMES_MIX,
     )
     period = (_FIRST_DAY, _FIRST_DAY + timedelta(days=_DAYS))
     found = read_readings([str(readings)], timezone=_ZONE, period=period)

@@ -34,7 +34,10 @@ EPILOGS = {
 
 def dossier(
     context: typer.Context,
-    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
+    bundle: Annotated[
+        Path,
+        typer.Argument(help="Folder of `wattveil release`, or of a series."),
+    ],
     *,
     standard: Annotated[
         list[str],
@@ -65,14 +68,15 @@ def dossier(
         Path | None,
         typer.Option(
             help="Private key that signs dossier.json; refused while files conflict, questions are"
-            " open, or an audit is inconclusive without a reason.",
+            " open, or an audit is missing or inconclusive without a reason.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,
     inconclusive_reason: Annotated[
         str | None,
         typer.Option(
-            help="With --sign: why an inconclusive audit is accepted; stated in the dossier.",
+            help="With --sign: why a missing or inconclusive audit is accepted; stated in the"
+            " dossier.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,
@@ -116,9 +120,9 @@ def _check_complete(made: Sequence[Dossier], sign: Path) -> None:
         rule = f"omitted: {format_count(len(conflicts), 'conflict')} between files, not signed"
         raise InvalidParameterError("sign", rule, str(sign))
     if untested := {found for one in made for found in one.conflicts if found.is_untested}:
-        audits = format_count(len(untested), "audit")
-        rule = f"given with --inconclusive-reason: {audits} could not have refuted a claim"
-        raise InvalidParameterError("sign", rule, str(sign))
+        texts = " ".join(sorted({found.text for found in untested}))
+        rule = f"given to sign, with the reason why this is accepted: {texts.rstrip('.')}"
+        raise InvalidParameterError("inconclusive_reason", rule, None)
     if asked := _open_questions(made):
         rule = f"omitted: {format_count(len(asked), 'question')} open, a draft is not signed"
         raise InvalidParameterError("sign", rule, str(sign))

@@ -1,8 +1,7 @@
-"""The commands `evaluate`, `grid` and `compare`: synthetic data and mechanisms on real data."""
+"""The commands `evaluate` and `grid`: synthetic customers compared with real ones."""
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,48 +12,50 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson, Report
-from wattveil.errors import InvalidParameterError
+from wattveil.bundle.customer_files import check_order
+from wattveil.cli.option_groups import STATISTICS, AsJson, Report
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
 from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.planning_summary import (
     DEFAULT_MARGIN,
     Equivalence,
     PlanningRow,
+    beyond_margin,
     format_difference,
     format_equivalence,
     is_zero_throughout,
+    known_margin,
     light_load,
+    min_margin,
     planning_summary,
     summary_notes,
     summary_sentence,
 )
-from wattveil.lab.baselines.baseline_comparison import (
-    MECHANISMS,
-    BaselineComparison,
-    ComparisonSetting,
-    compare_mechanisms,
+from wattveil.lab.evaluation.customer_samples import (
+    Populations,
+    read_populations,
+    usual_populations,
 )
-from wattveil.lab.baselines.baseline_summary import BaselineRow, summarise, to_json, write_csv
-from wattveil.lab.baselines.baselines_page import format_quartiles, write_comparison_page
-from wattveil.lab.evaluation.customer_samples import Populations, read_populations
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
+from wattveil.lab.evaluation.load_summary import load_summary
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
-from wattveil.terminal import check_folders, counting_bar, plain, refusals
+from wattveil.terminal import check_folders, counting_bar, notices, plain, refusals
 from wattveil.web.formatting import format_count, format_interval, format_number, format_ratio
 
 EPILOGS = {
     "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --report page.html",
     "grid": "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141"
     " --report grid.html",
-    "compare": "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10",
 }
 
 Seed = Annotated[
     int,
     typer.Option(help="Seed of the random assignment of customers.", rich_help_panel=STATISTICS),
+]
+Margin = Annotated[
+    float, typer.Option(help="Relative difference that the study accepts: 0.05 is 5 %.")
 ]
 ControlClusters = Annotated[
     int, typer.Option(help="Number of clusters of the control.", rich_help_panel=STATISTICS)
@@ -85,11 +86,17 @@ _DETECTED = (
     " summary: a quantity can be equivalent there and have a difference detected here."
 )
 _ONE_RELEASE = (
-    "equivalent: the whole interval is within the margin. Intervals cover the sampling of customers"
-    " and houses, not the noise of the release: another release of the same customers gives other"
-    " differences."
+    "equivalent: the whole interval is within the margin. Intervals of grid cover resampled real"
+    " customers and their placement on the feeder; those of evaluate cover resampled real and"
+    " synthetic customers without a feeder, so the two differ for the same files. Neither covers"
+    " the noise of the release: another release of the same customers gives other differences."
 )
-_RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
+_ONE_SAMPLE = (
+    "equivalent: the whole interval is within the margin. Intervals of evaluate cover resampled"
+    " real and synthetic customers; those of grid cover resampled real customers and their"
+    " placement on a feeder, so the two differ for the same files. Neither covers the noise of the"
+    " release: another release of the same customers gives other differences."
+)
 
 
 # --- evaluate -------------------------------------------------------------------------------------
@@ -101,6 +108,7 @@ def evaluate(
     synthetic: Annotated[Path, typer.Argument(help="Synthetic customers on the same grid.")],
     *,
     report: Report = None,
+    margin: Margin = DEFAULT_MARGIN,
     timezone: Annotated[
         str | None, typer.Option(help="For readings: time zone of the days; UTC if omitted.")
     ] = None,
@@ -118,7 +126,9 @@ def evaluate(
     console = Console()
     with refusals(context):
         check_folders({"report": report})
-        both = read_populations(real, synthetic, timezone=timezone)
+        check_order(real, synthetic, field="real")
+        known_margin(margin)
+        both = usual_populations(read_populations(real, synthetic, timezone=timezone))
         with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("measuring", total=repeats)
             found = evaluate_load(
@@ -130,12 +140,24 @@ def evaluate(
                 seed=seed,
                 advance=lambda: bar.advance(task),
             )
+        summary = load_summary(
+            both.real_kw, both.synthetic_kw, both.layout, margin=margin, seed=seed
+        )
         if report is not None:
-            write_evaluation_page(found, report)
+            write_evaluation_page(
+                found, report, summary=summary, margin=margin, set_aside=both.set_aside
+            )
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        first = {
+            "margin": margin,
+            "summary": [_planning_json(row) for row in summary],
+            "set_aside": both.set_aside._asdict(),
+        }
+        typer.echo(json.dumps({**found.to_json(), **first}, indent=2))
     else:
         _show_evaluation(console, found, both)
+        _show_summary(console, summary, margin, _ONE_SAMPLE)
+        _show_metrics(console, found)
 
 
 def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> None:
@@ -150,6 +172,12 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
     for name, count in zip(("real", "synthetic"), both.left_out, strict=True):
         if count:
             console.print(f"[yellow]{count:,} {name} customers have gaps[/] and are excluded.")
+    if any(both.set_aside[:2]):
+        console.print(f"Set aside: {both.set_aside.sentence}", highlight=False)
+
+
+def _show_metrics(console: Console, found: Evaluation) -> None:
+    console.print("\nAll metrics:")
     titles = ("metric", "score", "limit", "ratio", "control", "verdict")
     table = Table(*titles, box=SIMPLE, padding=0, show_edge=False)  # a terminal has 80 columns
     for column in table.columns[1:5]:
@@ -187,9 +215,7 @@ def grid(
         typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
     ] = None,
     report: Report = None,
-    margin: Annotated[
-        float, typer.Option(help="Relative difference that the study accepts: 0.05 is 5 %.")
-    ] = DEFAULT_MARGIN,
+    margin: Margin = DEFAULT_MARGIN,
     scaling: Annotated[
         str,
         typer.Option(
@@ -222,7 +248,9 @@ def grid(
     clusters: ControlClusters = 6,
     redraws: Annotated[
         int,
-        typer.Option(help="Bootstrap samples of real customers.", rich_help_panel=STATISTICS),
+        typer.Option(
+            help="Bootstrap samples of real customers; at least 20.", rich_help_panel=STATISTICS
+        ),
     ] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -231,7 +259,8 @@ def grid(
     console = Console()
     with refusals(context):
         check_folders({"report": report})
-        with counting_bar(quiet=as_json) as bar:
+        check_order(profiles, synthetic, field="profiles")
+        with notices(), counting_bar(quiet=as_json) as bar:
             task = bar.add_task("drawing", total=redraws + 2 * DRAWS + 1)
             comparison = compare_on_feeder(
                 Profiles.read_parquet(profiles),
@@ -271,7 +300,9 @@ def _planning_json(row: PlanningRow) -> dict[str, object]:
     }
 
 
-def _show_summary(console: Console, summary: Sequence[PlanningRow], margin: float) -> None:
+def _show_summary(
+    console: Console, summary: Sequence[PlanningRow], margin: float, note: str
+) -> None:
     titles = ("quantity", "unit", "real", "synth.", "difference (95 %)", "verdict")
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns[2:5]:
@@ -288,7 +319,9 @@ def _show_summary(console: Console, summary: Sequence[PlanningRow], margin: floa
         )
     console.print(summary_sentence(summary, margin), highlight=False)
     console.print(table)
-    console.print(_ONE_RELEASE)
+    for text in (beyond_margin(summary, margin), min_margin(summary), note):
+        if text:
+            console.print(text, highlight=False)
 
 
 def _show_grid(
@@ -317,7 +350,7 @@ def _show_grid(
         )
     if warning := light_load(comparison):
         console.print(f"[yellow]warning[/] {warning}", highlight=False)
-    _show_summary(console, summary, margin)
+    _show_summary(console, summary, margin, _ONE_RELEASE)
     for note in summary_notes(comparison):
         console.print(note, highlight=False)
     console.print("\nAll metrics:")
@@ -332,7 +365,8 @@ def _show_grid(
     verdict.min_width = verdict.max_width = max(
         len(word) for one in Verdict for word in one.split()
     )
-    shown = [row for row in comparison.rows if not is_zero_throughout(row)]
+    occurred = [row for row in comparison.rows if not is_zero_throughout(row)]
+    shown = [row for row in occurred if row.verdict is not Verdict.INCONCLUSIVE]
     for row in shown:
         colour = _COLOURS[row.verdict]
         table.add_row(
@@ -343,148 +377,15 @@ def _show_grid(
             f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
-    if len(shown) < len(comparison.rows):
+    if hidden := len(occurred) - len(shown):
+        console.print(
+            f"{format_count(hidden, 'more metric')}: {Verdict.INCONCLUSIVE.value}. They are not"
+            " evidence of agreement; --report and --json have them."
+        )
+    if len(occurred) < len(comparison.rows):
         zero = ", ".join(row.metric for row in comparison.rows if is_zero_throughout(row))
         console.print(f"Zero for both real and synthetic customers: {zero}.")
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
     console.print(_DETECTED)
     console.print(_DISTRIBUTIONS)
     console.print(_VERDICTS)
-
-
-# --- compare --------------------------------------------------------------------------------------
-
-
-def compare(
-    context: typer.Context,
-    profiles: Annotated[Path, typer.Argument(help="Real profiles; private.")],
-    *,
-    epsilon: Annotated[
-        str, typer.Option(help="Epsilon of the centroids; released labels cost the same again.")
-    ] = "0.1,0.3,1,3,10",
-    clusters: Annotated[int, typer.Option(help="Number of clusters.")] = 6,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(help=f"Some of {', '.join(MECHANISMS)}; all that can run if omitted."),
-    ] = None,
-    repeats: Annotated[int, typer.Option(help="Runs of each mechanism at each epsilon.")] = 10,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help=f"Folder for {_RUNS}, {_TABLE} and {_PAGE}; private. An interrupted run resumes."
-        ),
-    ] = Path("comparison"),
-    delta: Annotated[
-        float,
-        typer.Option(help="Delta of mechanisms that have one.", rich_help_panel=STATISTICS),
-    ] = 1e-6,
-    seed: Annotated[
-        int,
-        typer.Option(
-            help="Seed of the baselines; Wattveil's own noise has none.",
-            rich_help_panel=STATISTICS,
-        ),
-    ] = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            help="Number of processes; one per processor if omitted.",
-            show_default=False,
-            rich_help_panel=EXECUTION,
-        ),
-    ] = os.cpu_count() or 1,
-    as_json: AsJson = False,
-) -> None:
-    """Run all mechanisms and baselines on the same customers: loss, time and actual guarantee."""
-    console = Console()
-    with refusals(context):
-        setting = ComparisonSetting(
-            mechanisms=None
-            if mechanism is None
-            else tuple(name.strip() for name in mechanism.split(",")),
-            epsilons=_numbers(epsilon),
-            delta=delta,
-            n_clusters=clusters,
-            repeats=repeats,
-            seed=seed,
-        )
-        check_folders({"out": out})
-        out.mkdir(exist_ok=True)
-        load_kw = Profiles.read_parquet(profiles).load_kw
-        with counting_bar(quiet=as_json) as bar:
-            task = bar.add_task("reading", total=None)
-            found = compare_mechanisms(
-                load_kw,
-                setting,
-                path=out / _RUNS,
-                jobs=jobs,
-                advance=lambda what, done, total: bar.update(
-                    task, description=what, completed=done, total=total
-                ),
-            )
-        rows = summarise(found)
-        write_csv(found, rows, out / _TABLE)
-        write_comparison_page(found, rows, out / _PAGE)
-    if as_json:
-        typer.echo(json.dumps(to_json(found, rows), indent=2))
-    else:
-        _show_comparison(console, found, rows)
-        console.print(f"Wrote {plain(str(out))}: {_RUNS}, {_TABLE}, {_PAGE}.", highlight=False)
-
-
-_LIMIT_ROWS = {"one_draw": "limit A", "no_small_clusters": "limit B", "bound": "bound"}
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InvalidParameterError("epsilon", "numbers separated by commas", text) from error
-
-
-def _show_comparison(
-    console: Console, comparison: BaselineComparison, rows: list[BaselineRow]
-) -> None:
-    """Print one table for nearest centroids and one for released labels."""
-    setting = comparison.setting
-    middle = sorted(setting.epsilons)[len(setting.epsilons) // 2]
-    console.print("[red]Private:[/] exact losses on these customers, not protected.")
-    for reason in comparison.left_out:
-        console.print(f"Omitted: {plain(reason)}", highlight=False)
-    for field, title in (("nearest", "nearest centroid"), ("labels", "released labels")):
-        has = "true" if field == "nearest" else "true_with_labels"
-        table = Table(
-            title=f"DP accuracy loss, {title}: median (quartiles) of {setting.repeats}",
-            title_justify="left",
-        )
-        table.add_column("mechanism", no_wrap=True)
-        for value in setting.epsilons:
-            table.add_column(f"ε = {value:g}", justify="right", overflow="fold")
-        table.add_column("CPU s", justify="right")
-        table.add_column(f"actual at ε = {middle:g}")
-        for name in comparison.mechanisms:
-            mine = [row for row in rows if row.mechanism == name]
-            if getattr(mine[0], field) is None:
-                continue
-            at_middle = next(row for row in mine if row.epsilon == middle)
-            table.add_row(
-                name,
-                # Two lines per cell: five epsilons fit on a screen.
-                *(format_quartiles(getattr(row, field)).replace(" (", "\n(") for row in mine),
-                f"{at_middle.cpu_seconds:.2f}",
-                getattr(at_middle, has)
-                if at_middle.keeps_its_claim
-                else f"[red]{getattr(at_middle, has)}[/]",
-            )
-        if field == "nearest":
-            for limit, name in _LIMIT_ROWS.items():
-                table.add_row(
-                    name, *(f"{getattr(one, limit):.3g}" for one in comparison.limits), "", ""
-                )
-        if table.row_count:
-            console.print(table)
-    console.print("A, B and bound estimate the unavoidable loss of private methods (see the page).")
-    console.print(
-        "Red: the claim does not hold. Baselines use bounds computed from the data without noise.",
-        highlight=False,
-    )

@@ -15,8 +15,8 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
-from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
-from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.plan import ReleasePlan, noise_warnings, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
@@ -27,6 +27,7 @@ from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.ruled_load import rule_plan, rule_warnings
 from wattveil.profiles import Profiles, TimeGrid
+from wattveil.release.weak_guarantees import NOT_PRIVATE
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_share
 
@@ -116,14 +117,14 @@ def release(
                 planned = plan_for_error(request, target_kw, grid)
         if plan and as_json:
             summary = planned.summary
-            warnings = [*_choice_warnings(planned.request), *summary.warnings]
+            warnings = [*summary.warnings, *_unbounded(planned.request)]
             shown = summary.model_copy(update={"warnings": warnings})
             typer.echo(shown.model_dump_json(indent=2))
         if not as_json:
             show_plan(console, planned)
             show_assumptions(console, context, planned.request)
         for warning in rule_warnings(request, _requests_beside(out)):
-            console.print(f"[yellow]warning[/] {warning}", highlight=False)
+            console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if plan:
             return
         if not yes:
@@ -138,11 +139,11 @@ def release(
                 started=lambda part: started(part + note),
             )
     if as_json:
-        typer.echo(json.dumps(_released(manifest, request, out), indent=2))
+        typer.echo(json.dumps(_released(manifest, planned, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
     if manifest["variant"] == "instance":
-        console.print(f"[yellow]warning[/] {NOT_PRIVATE}", highlight=False)
+        console.print(f"[bold red]Warning:[/] {NOT_PRIVATE}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -186,8 +187,8 @@ def show_assumptions(console: Console, context: typer.Context, request: ReleaseR
     omitted = [text for name, text in assumed.items() if is_default(context, name)]
     if omitted:
         console.print(
-            f"Assumed by default: {', '.join(omitted)}. Expected errors depend on this:"
-            " give public estimates of your own.",
+            f"Assumed by default: {', '.join(omitted)}. Expected errors depend on"
+            " these values; supply your own public estimates.",
             highlight=False,
         )
 
@@ -237,17 +238,20 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         )
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
-    for warning in (*_choice_warnings(plan.request), *plan.request.warnings):
-        console.print(f"[yellow]warning[/] {warning}", highlight=False)
+    for warning in (*plan.request.warnings, *_unbounded(plan.request), *noise_warnings(plan)):
+        console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
 
 
-def _choice_warnings(request: ReleaseRequest) -> list[str]:
-    """Return what the tier and real ids mean, before anything is spent."""
-    real_ids = "Labels are published under real ids: each one is about a named customer."
-    return [
-        *([NOT_PRIVATE] if request.tier is Tier.INSTANCE else []),
-        *([real_ids] if request.real_ids else []),
-    ]
+def _unbounded(request: ReleaseRequest) -> list[str]:
+    """Return a warning of a release without public bound, before anything is spent."""
+    if request.tier is not Tier.GLOBAL or request.clip_kw is not None:
+        return []
+    chosen = request.clipping.partition(": ")[2]
+    text = (
+        f"--clip-kw is not given, so {chosen}, which is inaccurate if a few very large"
+        " customers have most of the load."
+    )
+    return [text]
 
 
 def _groups(request: ReleaseRequest) -> str:
@@ -278,7 +282,7 @@ def _warn_before_planning(request: ReleaseRequest, *, yes: bool) -> None:
     """
     for warning in request.accuracy_warnings:
         console = Console(stderr=True, soft_wrap=True)
-        console.print(f"[yellow]warning[/] --clusters: {warning}", highlight=False)
+        console.print(f"[bold red]Warning:[/] --clusters: {warning}", highlight=False)
         if not yes and _can_ask():
             typer.confirm("Continue?", abort=True, err=True)
 
@@ -288,7 +292,8 @@ def _can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[str, object]:
+def _released(manifest: Manifest, plan: ReleasePlan, out: Path) -> dict[str, object]:
+    request = plan.request
     return {
         "out": str(out),
         "release_id": manifest["release_id"],
@@ -297,9 +302,10 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
         "warnings": [
-            *_choice_warnings(request),
             *request.warnings,
+            *_unbounded(request),
             *([_unchecked(request)] if request.levels else []),
+            *noise_warnings(plan),
         ],
     }
 

@@ -2,6 +2,8 @@
 
 import json
 import math
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,13 @@ from rich.table import Table
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import read_manifest
-from wattveil.bundle.published_series import LoadSeries, SegmentPrices, SeriesPlan
+from wattveil.bundle.published_series import (
+    UNSTATED_DAYS,
+    LoadSeries,
+    SegmentPrices,
+    SeriesPlan,
+)
+from wattveil.bundle.series_erasure import erase_customers, erased_among
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import CLOSED, verify_chain
@@ -19,7 +27,7 @@ from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.cli.release import check_answer
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, UnstatedDaysWarning
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
@@ -158,12 +166,18 @@ def add(
             started("reading the profiles")
             customers = Profiles.read_parquet(profiles)
             _check_attributes(series.request.design.attributes, customers)
-        warnings = _unstated_days(customers)
-        for warning in warnings:
+        warned = [] if customers.period is not None else [UNSTATED_DAYS]
+        if returned := erased_among(series, customers.customer_ids):
+            warned.append(
+                f"private: {format_count(returned, 'id')} of this file had been erased from the"
+                " series; leave such customers out of the profiles, or confirm that they returned"
+            )
+        for warning in warned:
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if not yes:
             typer.confirm(_question(series.request, period), abort=True, err=True)
-        with working(console) as started:
+        with working(console) as started, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnstatedDaysWarning)  # printed before the question
             started("releasing the period")
             bundle = series.add(
                 customers, period=period, key=signing, again=again, recluster=recluster
@@ -171,7 +185,8 @@ def add(
             result = series.result()
     if as_json:
         record = {"bundle": str(bundle), "period": result.periods[-1]}
-        typer.echo(json.dumps({**record, **_spent(result, bundle), "warnings": warnings}))
+        found = [*warned, result.clipping_warning]
+        typer.echo(json.dumps({**record, **_spent(result, bundle), "warnings": found}))
     else:
         _show_result(Console(), result, bundle)
         Console().print(f"Published: {plain(str(bundle))}")
@@ -181,17 +196,6 @@ def _question(request: SeriesRequest, period: str) -> str:
     """Return the question before the budget of a period is spent."""
     total = f"epsilon {request.epsilon!r} at delta {request.delta!r} in total"
     return f"Spend the budget of period {period} (the series has {total})?"
-
-
-def _unstated_days(customers: Profiles) -> list[str]:
-    """Return a warning if the profiles do not state of which days they are."""
-    if customers.period is not None:
-        return []
-    text = (
-        "the profiles do not state their days, so they are not compared with the period;"
-        " state them with `wattveil profiles --period FIRST END`"
-    )
-    return [text]
 
 
 def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
@@ -223,12 +227,23 @@ def erase(
     secrets: Secrets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete customers from the private state; keyed hashes and odometers stay."""
+    """Delete customers from the private state; keyed hashes and used allowances are kept.
+
+    The counts and the receipt are private: they tell who is a customer. The exit status is 1 if no
+    id was found.
+    """
     with refusals(context):
         listed = [line.strip() for line in ids.read_text("utf-8").splitlines() if line.strip()]
-        LoadSeries(folder, secrets=secrets).erase(listed)
-    # How many of them were customers is private.
-    typer.echo(json.dumps({"erased": True}) if as_json else "Erased, where they were customers.")
+        found = erase_customers(LoadSeries(folder, secrets=secrets), listed)
+    if as_json:
+        typer.echo(json.dumps({**asdict(found), "receipt": str(found.receipt)}))
+    else:
+        parts = [f"{format_count(found.erased, 'id')} erased"]
+        parts += [f"{found.already_erased} already erased"] if found.already_erased else []
+        parts += [f"{found.not_found} not found"] if found.not_found else []
+        typer.echo(f"{'; '.join(parts)}. Private receipt: {found.receipt}")
+    if not found.erased + found.already_erased:
+        raise typer.Exit(1)
 
 
 def close(
@@ -364,8 +379,8 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     )
     table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
     table.caption = (
-        "± is 1.96 standard errors. Of the mean load it is that of one hour of the mean day, which"
-        " covered 92 to 98 % in tests; that of the change covered 93 to 100 %"
+        "± is 1.96 standard errors. For the mean load, it refers to one hour of the mean day; these"
+        " intervals covered 92 to 98 % in tests on homes, those of the change 93 to 100 %."
     )
     mean, std = result.load_kw.mean(axis=2), result.std_kw
     customers, errors = result.customers()
@@ -382,6 +397,7 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
             name = plain(str(group)) if at == 0 else ""
             table.add_row(name, plain(str(period)), load, number, change if newest_one else "")
     console.print(table)
+    console.print(f"[yellow]Note:[/] {result.clipping_warning}", highlight=False)
     if design.n_segments:
         _show_segments(console, result)
     spent = _spent(result, newest)

@@ -47,9 +47,11 @@ def serve(
         typer.Option(help="Private key of the certificate, in PEM format.", rich_help_panel=_TLS),
     ] = None,
     behind_proxy: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Address of a proxy whose X-Forwarded headers are trusted.", rich_help_panel=_TLS
+            help="IP address or network (CIDR) of a proxy whose X-Forwarded headers are trusted;"
+            " may be repeated.",
+            rich_help_panel=_TLS,
         ),
     ] = None,
     oidc_issuer: Annotated[
@@ -103,7 +105,7 @@ def serve(
             host=host,
             port=port,
             tls=(tls_certificate, tls_key),
-            behind_proxy=behind_proxy,
+            behind_proxy=tuple(behind_proxy or ()),
             processes=processes,
             compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
@@ -127,7 +129,7 @@ def _check_variables(context: typer.Context) -> None:
         if name.startswith(prefix) and name not in known:
             rule = "unset: `wattveil serve` has no option of this name"
             if near := difflib.get_close_matches(name, known, n=1):
-                rule += f"; did you mean {near[0]}"
+                rule += f"; did you mean {near[0]}?"
             raise InvalidParameterError(name, rule, None)
 
 
@@ -146,7 +148,7 @@ def _openid(
 
     if issuer is None or client_id is None:
         if any((issuer, client_id, secret_file, audience, admin_groups, analyst_groups)):
-            rule = "given together, with any other option of the provider"
+            rule = "given: both are required when any OIDC option is set"
             raise InvalidParameterError("oidc_issuer, oidc_client_id", rule, issuer or client_id)
         return None
     if secret_file is not None and not secret_file.is_file():

@@ -54,6 +54,10 @@ class Standard:
     wording: str
     """What the names of the clauses were taken from, and what is left to the reader."""
     clauses: Sequence[Clause]
+    series_clauses: Sequence[Clause] = ()
+    """Further clauses of a dossier about a series."""
+    real_ids_clauses: Sequence[Clause] = ()
+    """Further clauses of a dossier about a release under real ids."""
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -157,7 +161,20 @@ def read_standard(name: str) -> Standard:
     text = files("wattveil.dossier").joinpath("standards", f"{name}.toml").read_text("utf-8")
     record: dict[str, Any] = tomllib.loads(text)
     clauses = tuple(Clause(**one) for one in record.pop("clause"))
-    return Standard(id=name, clauses=clauses, **record)
+    return Standard(
+        id=name,
+        clauses=(*_shared_clauses("clause"), *clauses),
+        series_clauses=_shared_clauses("series_clause"),
+        real_ids_clauses=_shared_clauses("real_ids_clause"),
+        **record,
+    )
+
+
+@cache
+def _shared_clauses(kind: str) -> tuple[Clause, ...]:
+    """Return the clauses of every standard: for all dossiers, for series, or for real ids."""
+    text = files("wattveil.dossier").joinpath("shared_clauses.toml").read_text("utf-8")
+    return tuple(Clause(**one) for one in tomllib.loads(text)[kind])
 
 
 def fields_in(text: str) -> list[tuple[str, str]]:
@@ -175,17 +192,26 @@ def answer_clauses(
             answers=tuple(_answer(text, evidence, said) for text in clause.answers),
             said={question: said.get(question, "") for question in clause.questions},
         )
-        for clause in standard.clauses
+        for clause in (
+            *standard.clauses,
+            *(standard.real_ids_clauses if evidence.has_real_ids else ()),
+            *(standard.series_clauses if evidence.series else ()),
+        )
     )
 
 
 def known_questions(evidence: Evidence) -> set[str]:
     """Return every question of every standard, and those of fields that the files could lack."""
     standards = [read_standard(name) for name in standard_names()]
-    texts = [text for one in standards for clause in one.clauses for text in clause.answers]
+    clauses = [
+        clause
+        for one in standards
+        for clause in (*one.clauses, *one.series_clauses, *one.real_ids_clauses)
+    ]
+    texts = [text for clause in clauses for text in clause.answers]
     gaps = {evidence.gap(source, path) for text in texts for source, path in fields_in(text)}
     absent = {evidence.absent(source) for source in ("ledger", "audit")}
-    questions = {question for one in standards for question in one.questions}
+    questions = {question for clause in clauses for question in clause.questions}
     return questions | {gap.question for gap in gaps | absent}
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from wattveil.bundle import keys
 from wattveil.bundle.manifest import Manifest
 from wattveil.dossier.clauses import Standard
-from wattveil.dossier.evidence import Evidence
-from wattveil.products.public_estimate import delta_warning, epsilon_warning
+from wattveil.dossier.evidence import Evidence, Field
 from wattveil.products.request import NO_RULE
+from wattveil.release.weak_guarantees import REAL_IDS, delta_warning, epsilon_warning
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
@@ -30,7 +30,7 @@ class Conflict:
     files: str
     is_warning: bool = False
     is_untested: bool = False
-    """Whether it is an audit that could not have refuted a claim: signed with a reason only."""
+    """Whether an audit is missing, or could not have refuted a claim: signed with a reason only."""
 
     @property
     def kind(self) -> str:
@@ -40,9 +40,18 @@ class Conflict:
 
 def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple[Conflict, ...]:
     """Compare the files with each other, with the rules that they state, and with the standard."""
+    if evidence.series is not None:
+        return (
+            *_rule(evidence, standard),
+            *_verification(evidence),
+            *_parameters(evidence),
+            *_unchecked_days(evidence),
+            *_audit(evidence, today),
+        )
     return (
         *_rule(evidence, standard),
         *_verification(evidence),
+        *_parameters(evidence),
         *_manifest(evidence),
         *_period(evidence),
         *_ledger(evidence),
@@ -51,7 +60,8 @@ def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple
 
 
 def _rule(evidence: Evidence, standard: Standard) -> Iterator[Conflict]:
-    if standard.needs_rule and evidence.manifest["request"]["rule"] == NO_RULE:
+    rule = evidence.manifest["request"].get("rule", NO_RULE)  # a series has none
+    if standard.needs_rule and rule == NO_RULE:
         text = (
             "The release applied no aggregation rule: cells of any size are published. If a"
             " minimum number of customers applies, release with a rule, such as `--rule 15/15`."
@@ -67,7 +77,8 @@ def _verification(evidence: Evidence) -> Iterator[Conflict]:
             yield Conflict(text=text, files=evidence.files["verify"])
 
 
-def _manifest(evidence: Evidence) -> Iterator[Conflict]:
+def _parameters(evidence: Evidence) -> Iterator[Conflict]:
+    """Report missing signatures, and parameters of the guarantee that are too large."""
     manifest, name = evidence.manifest, evidence.files["manifest"]
     request = manifest["request"]
     if "signature" not in manifest:
@@ -85,6 +96,11 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
     if warning := delta_warning(float(request["delta"]), request["customers"]):
         text = f"Delta is too large: {warning}"
         yield Conflict(text=text, files=f"{name}, request.delta, request.customers")
+
+
+def _manifest(evidence: Evidence) -> Iterator[Conflict]:
+    manifest, name = evidence.manifest, evidence.files["manifest"]
+    request = manifest["request"]
     if manifest["variant"] != "approximate":
         text = "The guarantee is that of the instance tier, which is not differential privacy."
         yield Conflict(text=text, files=f"{name}, variant")
@@ -92,8 +108,7 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
         text = "The noise is from a test source."
         yield Conflict(text=text, files=f"{name}, implementation.test_mode")
     if request["real_ids"]:
-        text = "Labels are published under real ids: each one is about a named customer."
-        yield Conflict(text=text, files=f"{name}, request.real_ids", is_warning=True)
+        yield Conflict(text=REAL_IDS, files=f"{name}, request.real_ids", is_warning=True)
     if manifest["other_releases_on_same_people"] == "unknown":
         text = "The curator does not state whether there are other releases about these customers."
         files = f"{name}, other_releases_on_same_people"
@@ -113,6 +128,16 @@ def _period(evidence: Evidence) -> Iterator[Conflict]:
         )
         files = f"{evidence.files['manifest']}, profiles.reading_rules.period"
         yield Conflict(text=text, files=files, is_warning=True)
+
+
+def _unchecked_days(evidence: Evidence) -> Iterator[Conflict]:
+    found = evidence.field("manifest", "series_unchecked")
+    if isinstance(found, Field) and found.items != ("none",):
+        text = (
+            f"It is not shown that the profiles are of the days of their period: {found.text}."
+            " State the days with `wattveil profiles --period FIRST END`."
+        )
+        yield Conflict(text=text, files=f"{found.file}, {found.cited}", is_warning=True)
 
 
 def _ledger(evidence: Evidence) -> Iterator[Conflict]:
@@ -144,7 +169,8 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
     record = evidence.audit
     if record is None:
         text = "There is no record of attacks and audits."
-        yield Conflict(text=text, files="--audit", is_warning=True)
+        files = "--audit" if evidence.series is None else "not available for a series"
+        yield Conflict(text=text, files=files, is_warning=True, is_untested=True)
         return
     name = evidence.files["audit"]
     if not keys_agree(evidence.manifest, record):
@@ -194,7 +220,8 @@ def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
             yield Conflict(text=text, files=files, is_warning=True, is_untested=True)
     if not record["audits"]:
         text = "The audit record has no lower bound on epsilon."
-        yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
+        files = f"{name}, audits"
+        yield Conflict(text=text, files=files, is_warning=True, is_untested=True)
 
 
 def keys_agree(manifest: Manifest, record: Mapping[str, Any]) -> bool:

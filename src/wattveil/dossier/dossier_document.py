@@ -110,6 +110,8 @@ class Dossier:
             "visibility": "internal" if self.is_internal else "public",
             "internal_because": list(self.internal_because),
             "software": f"wattveil {version('wattveil')}",
+            "real_ids": self.evidence.has_real_ids,
+            "tier": self.evidence.manifest["guarantee"]["tier"],
             "clauses_filled_from_files": filled,
             "clauses_answerable_from_files": answerable,
             "open_questions": len(self.open_questions),
@@ -130,8 +132,8 @@ def make_dossier(
 ) -> Dossier:
     """Answer the clauses of a standard from the evidence and a person's answers.
 
-    ``inconclusive_reason`` is why an audit that could not have refuted a claim is accepted; it is
-    stated beside each.
+    ``inconclusive_reason`` is why an audit that is missing or could not have refuted a claim is
+    accepted; it is stated beside each.
     """
     made_at = datetime.now(UTC) if now is None else now
     chosen = read_standard(standard)
@@ -267,8 +269,9 @@ SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
 def heading(dossier: Dossier) -> tuple[str, str]:
     """Return the title of the document and the line below it."""
     manifest = dossier.evidence.manifest
+    what = "Release" if dossier.evidence.series is None else f"Series, up to {manifest['label']},"
     byline = (
-        f"{dossier.standard.title} ({dossier.standard.edition}). Release"
+        f"{dossier.standard.title} ({dossier.standard.edition}). {what}"
         f" {manifest['release_id']} of {manifest['published_at'][:10]}. Made on"
         f" {dossier.made_at.date()} with Wattveil {version('wattveil')}."
     )
@@ -286,6 +289,10 @@ def _shown(dossier: Dossier) -> dict[str, object]:
         "facts": [
             (f"{filled} of {answerable}", "clauses answered from files"),
             (str(len(dossier.open_questions)), "open questions"),
+            (
+                "yes" if dossier.evidence.has_real_ids else "no",
+                f"real customer ids ({dossier.evidence.manifest['guarantee']['tier']} tier)",
+            ),
             (str(grave), "conflicts"),
             (str(len(dossier.conflicts) - grave), "warnings"),
         ],

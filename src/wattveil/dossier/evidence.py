@@ -4,9 +4,8 @@ A source is a file, or the result of a check of one. Beside the fields of its fi
 derived ones, such as a sum in words; each states the fields that it follows from, which are cited.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest, read_manifest
 from wattveil.bundle.cumulative import sentences
+from wattveil.bundle.label_texts import customer_text, real_ids_text, total_text
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.report import number_text, released_errors
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
+from wattveil.bundle.series_bundle import is_series
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.dossier.audit_evidence import (
+    attacks_table,
+    audited_customers,
+    bounds_table,
+    power_table,
+    read_record,
+)
 from wattveil.dossier.guarantee_texts import (
     draws_text,
     inference_text,
@@ -30,11 +38,14 @@ from wattveil.dossier.guarantee_texts import (
     variant_text,
 )
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
-from wattveil.errors import InvalidFileError
-from wattveil.products.public_estimate import delta_warning
+from wattveil.dossier.series_evidence import SeriesField, read_series
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
 from wattveil.profiles import Split, TimeGrid
-from wattveil.web.formatting import format_count
+from wattveil.release.weak_guarantees import delta_warning
+from wattveil.web.formatting import (
+    format_count,
+)
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
 """Values that answer nothing."""
@@ -45,11 +56,6 @@ _SOURCES = {
     "audit": "the audit record",
 }
 """Sources in the words of questions: names of files differ between releases."""
-RECORD_FIELDS = (
-    *("record_version", "visibility", "customers", "made_at", "review_by"),
-    *("request", "audits"),
-)
-"""Fields that a record must have to be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +110,8 @@ class Evidence:
     audit: Mapping[str, Any] | None = None
     files: Mapping[str, str]
     """Name of the file of each source, for citations."""
+    series: Mapping[str, SeriesField] | None = None
+    """Fields that are computed from the chain of a series; None for a release."""
     is_key_given: bool = False
     """Whether the signature of the release was compared with a key that the reader trusts."""
 
@@ -117,8 +125,27 @@ class Evidence:
         trusted: Ed25519PublicKey | None = None,
     ) -> "Evidence":
         """Read the files; whether they agree is decided by `conflicts`."""
+        if is_series(bundle):
+            for name, given in (("ledger", ledger), ("audit", audit)):
+                if given is not None:
+                    rule = "omitted for a series: the file is about single releases"
+                    raise InvalidParameterError(name, rule, str(given))
+            series = read_series(bundle, trusted)
+            return cls(
+                manifest=series.manifest,
+                verification=series.verification,
+                series=series.fields,
+                files={
+                    "manifest": f"{MANIFEST} of all periods",
+                    "verify": "result of `wattveil series verify`",
+                },
+                is_key_given=trusted is not None,
+            )
         if (found := read_manifest(bundle).get("manifest_version")) == SERIES_VERSION:
-            rule = "that of a release: dossiers of series are not supported yet"
+            rule = (
+                "that of a release; for a series, give the folder with the bundles of all periods,"
+                " because one guarantee covers them together"
+            )
             raise InvalidFileError(bundle / MANIFEST, "manifest_version", rule, found)
         manifest = read_complete_manifest(bundle)
         names = {"manifest": MANIFEST, "verify": "result of `wattveil verify`"}
@@ -134,6 +161,11 @@ class Evidence:
             files=names,
             is_key_given=trusted is not None,
         )
+
+    @property
+    def has_real_ids(self) -> bool:
+        """Whether real customer ids are published; a series has no row per customer."""
+        return self.series is None and bool(self.manifest["request"]["real_ids"])
 
     @cached_property
     def _values(self) -> dict[str, Mapping[str, Any]]:
@@ -153,10 +185,14 @@ class Evidence:
         if values is None:
             return self.absent(source)
         derived = DERIVED.get((source, path))
-        value = _at(values, path) if derived is None else derived.compute(values)
+        if source == "manifest" and self.series is not None and path in self.series:
+            cited, value = self.series[path].cited, self.series[path].value
+        elif derived is not None:
+            cited, value = derived.cited, derived.compute(values)
+        else:
+            cited, value = path, _at(values, path)
         if value in _UNKNOWN:
             return self.gap(source, path)
-        cited = path if derived is None else derived.cited
         return Field(source=source, path=path, file=self.files[source], cited=cited, value=value)
 
     def gap(self, source: str, path: str) -> Gap:
@@ -166,14 +202,22 @@ class Evidence:
         name = name or cited
         return Gap(
             name=name,
-            question=f"{name}: not stated in {_SOURCES[source]}. What is it?",
+            question=_question(source, name),
             remedy=f"`{cited}` is empty in {self.files.get(source, _SOURCES[source])}",
         )
 
-    @staticmethod
-    def absent(source: str) -> Gap:
-        """Return the gap where a file was not given."""
-        return _ABSENT[source]
+    def absent(self, source: str) -> Gap:
+        """Return the gap where a file was not given; for a series there is none to give."""
+        found = _ABSENT[source]
+        return found if self.series is None else replace(found, remedy="no file for a series")
+
+
+def _question(source: str, name: str) -> str:
+    """Return what a person is asked where a file states nothing."""
+    file = f"{_SOURCES[source][0].upper()}{_SOURCES[source][1:]}"
+    if name == "curator":
+        return f"{file} names no curator. Who is it?"
+    return f"{file} does not state: {name}. What is it?"
 
 
 _ABSENT = {
@@ -191,17 +235,6 @@ _ABSENT = {
     ),
 }
 """Gap of each source whose file may be left out."""
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read a record of `wattveil audit --record`; its signature is not checked here."""
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidFileError(path, "content", "JSON", type(error).__name__) from error
-    if not isinstance(record, dict) or any(name not in record for name in RECORD_FIELDS):
-        raise InvalidFileError(path, "content", "a record of `wattveil audit --record`", None)
-    return record
 
 
 def signature_text(record: Mapping[str, Any]) -> str:
@@ -271,12 +304,6 @@ class _Derived:
     compute: Callable[[Mapping[str, Any]], Any]
     name: str = ""
     """In words, for questions where it is empty; the fields themselves if omitted."""
-
-
-def _audited_customers(record: Mapping[str, Any]) -> str:
-    """Return whose data an audit used."""
-    known = {"own": "the utility's own customers", "simulated": "simulated customers"}
-    return known.get(record["customers"], f"{record['customers']} customers")
 
 
 def _delta_text(manifest: Mapping[str, Any]) -> str:
@@ -365,6 +392,12 @@ def _published(manifest: Mapping[str, Any]) -> str:
     return " ".join(found)
 
 
+def _period(manifest: Mapping[str, Any]) -> str | None:
+    """Return the stated days of the readings; None if they are not stated."""
+    stated = manifest["profiles"]["reading_rules"]["period"]
+    return None if stated is None else f"from {stated[0]} to before {stated[1]}"
+
+
 def _grid(manifest: Mapping[str, Any]) -> str:
     grid = TimeGrid.from_json(manifest["profiles"]["grid"])
     every = "hourly" if grid.minutes == 60 else f"every {grid.minutes} minutes"  # noqa: PLR2004 - an hour
@@ -380,31 +413,6 @@ _SPLITS = {
     Split.SEASON_WEEKDAY_WEEKEND: "average days of weekdays and weekends of each season",
     Split.WEEK: "an average week",
 }
-
-
-def _bounds(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {
-            "release": one["release"],
-            "method": one["method"],
-            "epsilon at least": f"{one['epsilon_lower_bound']:.3g}",
-            "largest bound that this audit could give": f"{one['max_epsilon']:.3g}",
-            "claimed": one["claim"]["epsilon"],
-            "verdict": one["verdict"],
-        }
-        for one in record["audits"]
-    ]
-
-
-def _attacks(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {
-            "attack": one["attack"],
-            "result": one["result"],
-            "without leakage": one["no_leakage"],
-        }
-        for one in record.get("attacks", [])
-    ]
 
 
 def _over_releases(manifest: Mapping[str, Any]) -> str:
@@ -455,16 +463,27 @@ DERIVED = {
     ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
     ("manifest", "published_text"): _Derived("products[].name, request.real_ids", _published),
+    ("manifest", "real_ids_text"): _Derived(
+        "request.real_ids, products[].name, guarantee.tier", real_ids_text
+    ),
+    ("manifest", "customer_text"): _Derived("request.real_ids, products[].channel", customer_text),
+    ("manifest", "period_text"): _Derived(
+        "profiles.reading_rules.period", _period, "the period of the readings"
+    ),
+    ("manifest", "total_text"): _Derived("guarantee, products[].epsilon", total_text),
     ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
     ("manifest", "variant_text"): _Derived("variant", variant_text),
     ("manifest", "neighbours_text"): _Derived("guarantee", neighbours_text),
     ("manifest", "overlap_text"): _Derived("variant, composition", overlap_text),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived(
-        "audits[].epsilon_lower_bound", _bounds, "lower bounds on epsilon"
+        "audits[].epsilon_lower_bound", bounds_table, "lower bounds on epsilon"
     ),
-    ("audit", "attacks_text"): _Derived("attacks[].result", _attacks, "results of attacks"),
-    ("audit", "customers_text"): _Derived("customers", _audited_customers),
+    ("audit", "power_text"): _Derived(
+        "audits[].claim, confidence", power_table, "runs that a paired audit needs"
+    ),
+    ("audit", "attacks_text"): _Derived("attacks[].result", attacks_table, "results of attacks"),
+    ("audit", "customers_text"): _Derived("customers", audited_customers),
     ("audit", "signature_text"): _Derived("signature", signature_text),
 }
 """Derived fields, by source and name."""

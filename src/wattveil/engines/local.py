@@ -35,7 +35,7 @@ _Block = tuple[Any, ...]
 _Blocks = list[_Block]
 
 Load = ArrayLike | Rows[Floats]
-"""One row per customer: a matrix, or the rows of an engine."""
+"""One row per customer: a matrix, profiles of an average day, or the rows of an engine."""
 Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
 """Values of an attribute: one per customer, or a column of an engine."""
 
@@ -162,7 +162,7 @@ def as_rows(data: object | Rows[Column], read: Callable[[Any], Column]) -> Rows[
 
 
 def load_rows(load_kw: Load) -> Rows[Floats]:
-    """Accept a matrix of real numbers, or the rows of an engine."""
+    """Accept a matrix of real numbers, profiles, or the rows of an engine."""
     return as_rows(load_kw, partial(checks.matrix, "load_kw"))
 
 

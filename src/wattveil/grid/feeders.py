@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
+from wattveil.bundle.csv_columns import check_columns
 from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.web.results import Result, ResultTable
 
@@ -459,7 +460,7 @@ def _in_file(folder: Path, error: InvalidParameterError) -> InvalidFileError:
 
 
 def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> list[_CsvRow]:
-    """Return the rows of a table with exactly the columns of a feeder."""
+    """Return the rows of a table with the columns of a feeder."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file, restval="")
@@ -469,14 +470,7 @@ def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> li
         raise InvalidFileError(path, "file", "a file of this name", None) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "content", "a CSV table", str(error)) from error
-    for column in needed:
-        if column not in columns:
-            expected = f"a column {column}{_MEANING.get(column, '')}"
-            raise InvalidFileError(path, "header", expected, list(columns))
-    for column in columns:
-        if column not in needed and column not in allowed:
-            expected = f"only the columns {', '.join((*needed, *allowed))}"
-            raise InvalidFileError(path, "unexpected column", expected, column)
+    check_columns(path, columns, needed=needed, optional=allowed, meaning=_MEANING)
     for number, row in enumerate(rows):
         if None in row:  # DictReader stores surplus cells under None
             raise InvalidFileError(path, f"line {number + 2}", f"{len(columns)} cells", "more")

@@ -18,7 +18,7 @@ from wattveil.grid.planning_summary import (
     light_load,
     planning_summary,
     summary_notes,
-    summary_sentence,
+    summary_text,
 )
 from wattveil.numerics.measures.fidelity_measures import ratio_to_noise
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
@@ -86,10 +86,10 @@ def write_grid_page(
         ],
         figures=_figures(comparison),
         ratios=ratio_chart(measured, _RATIOS, OUTCOMES),
-        sentence=summary_sentence(summary, margin),
+        sentence=summary_text(summary, margin),
         set_aside=comparison.set_aside.sentence if any(comparison.set_aside[:2]) else "",
         light_load=light_load(comparison),
-        summary=_summary_table(summary),
+        summary=summary_table(summary),
         notes=summary_notes(comparison),
         verdicts=verdict_table(measured, _COLUMNS, OUTCOMES),
         counts=[
@@ -100,7 +100,8 @@ def write_grid_page(
     )
 
 
-def _summary_table(summary: Sequence[PlanningRow]) -> PageTable:
+def summary_table(summary: Sequence[PlanningRow]) -> PageTable:
+    """Return the planner's summary as a table of a page."""
     passed = {
         Equivalence.EQUIVALENT: True,
         Equivalence.DIFFERENT: False,

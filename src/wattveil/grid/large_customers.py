@@ -1,4 +1,4 @@
-"""Very large customers, which are set aside before customers are placed on a feeder. PRIVATE.
+"""Very large customers, which are set aside before real and synthetic ones are compared. PRIVATE.
 
 Drawn by chance or not, a single factory among homes would be most of the sampling variability of a
 feeder, and hide any difference. In a study such customers are modelled one by one.
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles.profiles import Profiles
 from wattveil.web.formatting import format_share
@@ -22,7 +23,7 @@ _FEW = 0.05
 class SetAside(NamedTuple):
     """Customers of which the mean load exceeds 20 times the median of the real customers.
 
-    They are not placed on the feeder.
+    They are not placed on a feeder, nor compared.
     """
 
     real: int
@@ -42,25 +43,33 @@ class SetAside(NamedTuple):
         )
 
 
+NOBODY = SetAside(0, 0, 0.0, 0.0)
+
+
 def usual_customers(real: Profiles, synthetic: Profiles) -> tuple[Profiles, Profiles, SetAside]:
     """Return the customers without the very large ones, which are counted."""
     for name, profiles in (("real", real), ("synthetic", synthetic)):
         if not len(profiles):
             raise InvalidParameterError(name, "at least one customer", 0)
-    median_kw = float(np.median(np.abs(real.load_kw).mean(axis=1)))
-    sizes = [np.abs(profiles.load_kw).mean(axis=1) for profiles in (real, synthetic)]
-    large = [size > _VERY_LARGE * median_kw for size in sizes]
+    usual, others, set_aside = usual_rows(real.load_kw, synthetic.load_kw)
+    return _selected(real, usual), _selected(synthetic, others), set_aside
+
+
+def usual_rows(
+    real_kw: Floats, synthetic_kw: Floats
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], SetAside]:
+    """Return which rows of either are not very large, and the account of those that are."""
+    sizes = [np.abs(load_kw).mean(axis=1) for load_kw in (real_kw, synthetic_kw)]
+    large = [size > _VERY_LARGE * float(np.median(sizes[0])) for size in sizes]
     if max(one.mean() for one in large) > _FEW:
-        return real, synthetic, SetAside(0, 0, 0.0, 0.0)
+        everybody = [np.ones(size.size, dtype=np.bool_) for size in sizes]
+        return everybody[0], everybody[1], NOBODY
     counts = [int(one.sum()) for one in large]
     shares = [
         float(size[one].sum() / max(size.sum(), np.finfo(float).tiny))
         for size, one in zip(sizes, large, strict=True)
     ]
-    kept = [
-        _selected(profiles, ~one) for profiles, one in zip((real, synthetic), large, strict=True)
-    ]
-    return kept[0], kept[1], SetAside(counts[0], counts[1], shares[0], shares[1])
+    return ~large[0], ~large[1], SetAside(counts[0], counts[1], shares[0], shares[1])
 
 
 def _selected(profiles: Profiles, chosen: NDArray[np.bool_]) -> Profiles:

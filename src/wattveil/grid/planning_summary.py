@@ -40,6 +40,10 @@ _LIGHT_LOAD = 0.1
 """Share of the nominal load below which a feeder hardly distinguishes populations."""
 
 
+_POWER = 0.8
+"""Usual power of a test."""
+
+
 class Equivalence(StrEnum):
     """Outcome of a test of equivalence."""
 
@@ -90,8 +94,7 @@ def planning_summary(
     margin
         Relative difference that the study accepts, such as 0.05 for 5 %.
     """
-    if not 0.0 < checks.finite("margin", margin) <= 1.0:
-        raise InvalidParameterError("margin", "above 0 and at most 1", margin)
+    known_margin(margin)
     found = {row.metric: row for row in comparison.rows}
     setting = comparison.setting
     return tuple(
@@ -99,6 +102,13 @@ def planning_summary(
         for metric in _QUANTITIES
         if metric in found
     )
+
+
+def known_margin(margin: float) -> float:
+    """Return the margin; refuse one that accepts nothing or everything."""
+    if not 0.0 < checks.finite("margin", margin) <= 1.0:
+        raise InvalidParameterError("margin", "above 0 and at most 1", margin)
+    return margin
 
 
 def _quantity(metric: str, setting: GridSetting) -> str:
@@ -132,15 +142,15 @@ def _extremes(seen: Observation) -> tuple[float, float]:
 
 
 def light_load(comparison: GridComparison) -> str:
-    """Return a warning if the feeder is almost without load; an empty text otherwise."""
+    """Return a warning if the feeder is nearly unloaded; an empty text otherwise."""
     nominal_kw = float(comparison.setting.feeder.nominal_kw.sum())
     peak_kw = next(row.real for row in comparison.rows if row.metric == _PEAK)
     if peak_kw >= _LIGHT_LOAD * nominal_kw:
         return ""
     return (
         f"the peak load is {100.0 * peak_kw / nominal_kw:.1f} % of the nominal load of the feeder."
-        " Voltages, currents, losses and hosting capacities are those of a feeder almost without"
-        ' load: "equivalent" says little about the customers there. Use more houses, or a smaller'
+        " Voltages, currents, losses and hosting capacities are those of a nearly unloaded"
+        ' feeder: "equivalent" says little about the customers there. Use more houses, or a smaller'
         " feeder."
     )
 
@@ -152,9 +162,32 @@ def _compared(name: str, row: GridRow, slack_pu: float, margin: float) -> Planni
     if row.metric == _LOWEST_VOLTAGE:  # relative to the voltage, any difference would be small
         real, synthetic, unit = max(slack_pu - real, 0.0), max(slack_pu - synthetic, 0.0), "pu"
         ends = (-row.difference_high, -row.difference_low)
-    difference, low, high = (
-        value / real if real > 0.0 else math.nan for value in (synthetic - real, *ends)
-    )
+    low, high = (value / real if real > 0.0 else math.nan for value in ends)
+    return compared(name, unit, (real, synthetic), (low, high), margin)
+
+
+def compared(
+    quantity: str,
+    unit: str,
+    values: tuple[float, float],
+    interval: tuple[float, float],
+    margin: float,
+) -> PlanningRow:
+    """Return a row with its verdict.
+
+    Parameters
+    ----------
+    quantity, unit
+        What is compared.
+    values
+        Of the real and of the synthetic customers.
+    interval
+        Of the relative difference, 95 %.
+    margin
+        Relative difference that the study accepts.
+    """
+    (real, synthetic), (low, high) = values, interval
+    difference = (synthetic - real) / real if real > 0.0 else math.nan
     if -margin <= low and high <= margin:
         equivalence = Equivalence.EQUIVALENT
     elif low > margin or high < -margin:
@@ -162,7 +195,7 @@ def _compared(name: str, row: GridRow, slack_pu: float, margin: float) -> Planni
     else:
         equivalence = Equivalence.INCONCLUSIVE
     return PlanningRow(
-        quantity=name,
+        quantity=quantity,
         unit=unit,
         real=real,
         synthetic=synthetic,
@@ -197,6 +230,45 @@ def summary_sentence(rows: Sequence[PlanningRow], margin: float) -> str:
         f" are equivalent, {count[Equivalence.DIFFERENT]} different,"
         f" {count[Equivalence.INCONCLUSIVE]} inconclusive."
     )
+
+
+def min_margin(rows: Sequence[PlanningRow]) -> str:
+    """Return the smallest margin at which every test has a power of 80 %, in words.
+
+    By `_power`, 2 Φ((m / reach - 1) 1.96) - 1 = 0.8 for m = reach (1 + 1.2816 / 1.96).
+    """
+    reaches = {row.quantity: 0.5 * (row.high - row.low) for row in rows}
+    known = {name: reach for name, reach in reaches.items() if math.isfinite(reach)}
+    if not known:
+        return ""
+    factor = 1.0 + float(stats.norm.ppf(0.5 + 0.5 * _POWER)) / TWO_SIDED_95
+    widest = max(known, key=known.__getitem__)
+    narrow = min(known.values())
+    return (
+        f"Smallest margin with {100.0 * _POWER:.0f} % power: ±{100.0 * factor * narrow:.1f} % for"
+        f" the most precise quantity, ±{100.0 * factor * known[widest]:.1f} % for all ({widest})."
+    )
+
+
+def beyond_margin(rows: Sequence[PlanningRow], margin: float) -> str:
+    """Return a note on inconclusive quantities that differ by more than the margin; or nothing."""
+    beyond = [
+        f"{row.quantity} {100.0 * row.difference:+.1f} %"
+        for row in rows
+        if row.equivalence is Equivalence.INCONCLUSIVE and abs(row.difference) > margin
+    ]
+    if not beyond:
+        return ""
+    return (
+        "Inconclusive, but the difference found is beyond the margin:"
+        f" {'; '.join(beyond)}. Do not use these quantities as if they agreed."
+    )
+
+
+def summary_text(rows: Sequence[PlanningRow], margin: float) -> str:
+    """Return the outcomes, what is beyond the margin, and the margins with power, for a page."""
+    texts = (summary_sentence(rows, margin), beyond_margin(rows, margin), min_margin(rows))
+    return " ".join(text for text in texts if text)
 
 
 def format_difference(row: PlanningRow) -> str:

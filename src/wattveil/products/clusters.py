@@ -63,6 +63,9 @@ _RUNS = 6
 """Populations of few homes differ: several are simulated, with some runs each."""
 _STRONGEST = 30.0
 """Above this Gaussian signal the noise of a simulation is negligible."""
+_NONE_SUPPORTED = (
+    "clusters: no cluster is expected to be supported: the curves will mostly show noise."
+)
 
 _Estimator = TypeVar("_Estimator", bound=PrivateKMeans)
 
@@ -138,11 +141,15 @@ class Clusters(Product):
         apart = f"of {request.n_clusters}"
         loss = [100.0 * one for one in (plan.expected_loss, *plan.loss_range)]
         percent = "%" if math.isfinite(loss[0]) else "none if each customer is a cluster"
+        # Of clusters that agree, the simulation counts one; none of them can be distinguished.
+        differ = plan.distinguishable_clusters > 1 or request.n_clusters == 1
+        supported = plan.supported_clusters if differ else 0
+        hidden = "" if supported else _NONE_SUPPORTED
         return (
             Expectation("error of a load curve", plan.expected_error, unit, *plan.error_range),
-            Expectation("loss against exact clusters", loss[0], percent, *loss[1:]),
-            Expectation(SUPPORTED, plan.supported_clusters, apart, *plan.supported_range),
-            Expectation(DISTINGUISHABLE, plan.distinguishable_clusters, apart),
+            Expectation("loss against exact clusters", loss[0], percent, loss[1], loss[2]),
+            Expectation(SUPPORTED, supported, apart, *plan.supported_range, hidden),
+            Expectation(DISTINGUISHABLE, plan.distinguishable_clusters if differ else 0, apart),
         )
 
     def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:

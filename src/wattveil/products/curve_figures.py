@@ -17,6 +17,8 @@ _MAX_ROWS = 96
 """Maximum of rows of a table behind a figure."""
 _MIN_ERRORS = 2.0
 """Standard errors that a number must exceed to differ from 0 by more than noise."""
+_MAX_SHARE_STD = 0.5
+"""Standard error above which a share, a number from 0 to 1, is not known."""
 _HIGH_CLIPPED_SHARE = 0.2
 """Share of clipped customers above which the report marks a group: its mean may be biased."""
 
@@ -148,6 +150,21 @@ def _clipped_surely(groups: Table) -> Floats:
     return found
 
 
+def _clipped_text(groups: Table) -> str:
+    """Return the share of customers above the clipping level; not known if noise hides it."""
+    shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
+    texts = [
+        f"{format_share(share, 0)} ± {format_share(TWO_SIDED_95 * error, 0)}"
+        if error <= _MAX_SHARE_STD
+        else "not known (the noise exceeds it)"
+        for share, error in zip(shares, errors, strict=True)
+    ]
+    if len(texts) == 1:
+        return f"Share of customers above the clipping level: {texts[0]}."
+    named = zip(groups.data["group"].to_pylist(), texts, strict=True)
+    return f"Share above the clipping level: {'; '.join(f'{one} {text}' for one, text in named)}."
+
+
 def load_caption(groups: Table, *, has_flags: bool) -> str:
     """Return how to read the figures: bands, bounds, and marks."""
     bias_kw = groups.column("max_clipping_bias_kw")
@@ -157,13 +174,15 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
     if n_groups > 1:
         most = f"{format_number(bias_kw.min(), 2)} to {most}"
     caption = (
-        f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
-        " The bias from clipping is estimated and corrected by one factor for all times of day, and"
-        " the bands cover the error of this factor; a mean may remain too low at times when large"
-        " customers draw more than at others. Very large customers that the noise hides could raise"
-        f" a mean by at most {most} kW{'' if n_groups == 1 else ', depending on the group'}. This"
-        " is a worst-case bound, which holds in 97.5 % of releases, not an estimate of the bias. It"
-        " shrinks as epsilon and the number of customers in a group grow."
+        f"Mean daily load, and load duration curve {whose}: the sorted slots of the mean profile,"
+        f" not of a year of readings. {BANDS}. They cover the privacy noise and, because it is"
+        " estimated from noisy sizes, the error of the factor that corrects the mean for clipping."
+        " They do not cover two effects of clipping. The same factor applies at all times of day,"
+        " so a mean may remain too low when large customers draw more than at other times. And very"
+        f" large customers that the noise hides could raise a mean by at most {most}"
+        f" kW{'' if n_groups == 1 else ', depending on the group'}. This is a worst-case bound,"
+        " which holds in 97.5 % of releases, not an estimate of the bias. It shrinks as epsilon and"
+        f" the number of customers in a group grow. {_clipped_text(groups)}"
     )
     if has_flags:
         caption += (

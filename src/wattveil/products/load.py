@@ -35,6 +35,8 @@ from wattveil.products.curve_figures import (
     load_caption,
 )
 from wattveil.products.findings import Finding, same_numbers
+from wattveil.products.load_headline import load_headline
+from wattveil.products.plan_calibration import mean_load_range
 from wattveil.products.product import (
     Allotment,
     Choice,
@@ -54,7 +56,6 @@ from wattveil.products.ruled_load import (
     rule_cells,
     rule_findings,
     rule_of,
-    rule_sentence,
     rule_steps,
 )
 from wattveil.products.segments import curves
@@ -104,8 +105,10 @@ _BIAS = Column(
 )
 _CLIPPING = (_ABOVE, _ABOVE_STD, _BIAS)
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
-_SMALL_KW = 0.01
 _LOG_STD = 0.6
+_STEP, _MAX_STEPS, _FALLEN = 1.25, 40, 2 / 3
+"""Ratio of the epsilons at which a plan is computed, how many (up to 7,500 times epsilon), and the
+share of the maximum at which they end."""
 
 
 class Load(Product):
@@ -187,7 +190,15 @@ class Load(Product):
             max_clip_kw=request.clip_kw,
             plausible_kw=request.plausible_kw,
         )
-        return (Expectation(MEAN_LOAD_ERROR, float(plan.error_kw.max()), "kW"),)
+        value, limits = mean_load_range(float(plan.error_kw.max()), groups)
+        warning = ""
+        if (reach := TWO_SIDED_95 * value) > request.typical_kw:
+            warning = (
+                f"load: the planned 95 % interval of ± {format_number(reach, 2)} kW is wider than"
+                f" the typical load of {request.typical_kw:g} kW: the result will mostly show"
+                " noise."
+            )
+        return (Expectation(MEAN_LOAD_ERROR, value, "kW", *limits, warning),)
 
     def query(self, work: Work, allotment: Allotment) -> LoadDuration:
         """Release the mean load of each group, and sort it.
@@ -257,43 +268,8 @@ class Load(Product):
                 yield from rule_findings(contents, rule)
 
     def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
-        """Return the mean load of all customers: average, peak and minimum."""
-        if not {"load_shapes", "groups", "load_duration"} <= set(tables):
-            return Headline()
-        holds = ""
-        if (rule := rule_of(choice.request)) is not None:
-            holds, tables = rule_sentence(rule, tables["groups"]), published(tables)
-        if not tables["groups"].data.num_rows:
-            return Headline(f"No group of customers is published: none meets the rule {rule}.")
-        drawn, groups = curves(tables["load_shapes"]), tables["groups"]
-        counts = np.maximum(groups.column("customers"), 0.0)
-        weights = counts / counts.sum() if counts.any() else np.full(counts.size, 1 / counts.size)
-        mean = weights @ np.array([curve.load for curve in drawn])
-        times, high, low = drawn[0].along, int(mean.argmax()), int(mean.argmin())
-        energy = f" ({24.0 * mean.mean():.1f} kWh per day)" if _is_one_day(choice) else ""
-        peak = _rounded(mean[high])
-        errors = groups.column("customers_std")
-        stds = tables["load_shapes"].column("std_kw").reshape(len(drawn), -1)
-        std = _joint_std(
-            np.array([curve.load for curve in drawn]), stds, weights, errors / max(counts.sum(), 1)
-        )
-        peak += f" ± {_rounded(TWO_SIDED_95 * std[high])}"
-        number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
-        average = f"{_rounded(mean.mean())} kW"
-        request = choice.request
-        kind = "listed" if rule is None else "published"
-        names = "" if rule is None else f": {', '.join(groups.data['group'].to_pylist())}"
-        whose = f" in the {kind} groups (by {request.by}{names})" if request.levels else ""
-        where = f", {kind} groups" if request.levels else ""
-        return Headline(
-            f"The mean load per customer{whose} is {average}{energy}, with a maximum of {peak} kW"
-            f" at {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}."
-            + (f" {holds}" if holds else ""),
-            (
-                (average, f"mean load per customer{where}"),
-                (number, f"estimated number of customers{where}"),
-            ),
-        )
+        """Return the mean load of all customers: level, clipping, highest and lowest hours."""
+        return load_headline(tables, choice)
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return mean load and duration curves of all groups."""
@@ -317,8 +293,9 @@ class Load(Product):
             table=curve_table("Mean load per customer (kW)", drawn, along="time"),
         )
         sorted_loads = curves(duration)
+        title = "Load duration of the average day" if _is_one_day(choice) else "Load duration"
         yield ReportFigure(
-            "Load duration",
+            title,
             group_curves_figure(duration, unit="kW, all customers", falling=True),
             caption,
             alt="Load of all customers together, in descending order: "
@@ -327,30 +304,8 @@ class Load(Product):
                 f" to {format_number(curve.load[-1])} kW"
                 for curve in sorted_loads
             ),
-            table=curve_table("Load duration (kW)", sorted_loads, along="rank"),
+            table=curve_table(f"{title} (kW)", sorted_loads, along="rank"),
         )
-
-
-def _joint_std(means: Floats, stds: Floats, weights: Floats, weights_std: Floats) -> Floats:
-    """Return the standard error of the mean over groups in each slot.
-
-    With the weights w_g = n_g / n and the means m_g, to first order and with independent noise,
-
-        Var(sum_g w_g m_g) = sum_g w_g^2 Var(m_g) + sum_g Var(n_g) / n^2 (m_g - m)^2.
-
-    Groups may share errors, such as that of the clipping correction: it is for the peak only. There
-    1.96 of it covered 95 to 100 % of 60 releases each of 1,409 simulated homes, by postcode and by
-    class, at epsilon 0.3, 1 and 3; over all slots, 84 to 97 %.
-    """
-    own = np.square(weights[:, None] * stds).sum(axis=0)
-    of_weights = np.square(weights_std[:, None] * (means - weights @ means)).sum(axis=0)
-    found: Floats = np.sqrt(own + of_weights)
-    return found
-
-
-def _rounded(load_kw: float) -> str:
-    """Return a load with two decimals, or two digits where these would be zeros."""
-    return f"{load_kw:,.2f}" if abs(load_kw) >= _SMALL_KW else format_number(load_kw, 2)
 
 
 def _is_one_day(choice: Choice) -> bool:
@@ -392,7 +347,10 @@ def plan_load_shapes(
     max_clip_kw: float | None = None,
     plausible_kw: tuple[float, float] = (0.04, 40.0),
 ) -> LoadPlan:
-    """Return the expected error of `load_shapes`.
+    """Return the expected error of `load_shapes`, which does not rise with epsilon.
+
+    It is the largest of this and all larger epsilons. At a small epsilon a release clips lower:
+    that removes noise and adds a bias, which the standard error does not contain.
 
     Parameters
     ----------
@@ -406,8 +364,12 @@ def plan_load_shapes(
         Slots of the day.
     """
     sizes, limits = (typical_kw, log_std), (clip_kw, max_clip_kw, plausible_kw)
-    means, _, clip = _expected_means(customers, (epsilon, delta), sizes, limits, (n_slots, 1))
-    return LoadPlan(error_kw=_slot_error(means), clip_kw=clip)
+    _, _, clip = _expected_means(customers, (epsilon, delta), sizes, limits, (n_slots, 1))
+
+    def error_kw(at: float) -> Floats:
+        return _slot_error(_expected_means(customers, (at, delta), sizes, limits, (n_slots, 1))[0])
+
+    return LoadPlan(error_kw=_falling(error_kw, epsilon), clip_kw=clip)
 
 
 def plan_load_duration(
@@ -429,12 +391,45 @@ def plan_load_duration(
     """
     n_days = whole_days(checks.integer("n_slots", n_slots, minimum=1), slots_per_day)
     sizes, limits = (typical_kw, log_std), (clip_kw, max_clip_kw, plausible_kw)
-    means, calendar, clip = _expected_means(
-        customers, (epsilon, delta), sizes, limits, (n_slots, n_days)
-    )
-    _, errors = sort_curves(means, calendar)
-    error = np.sqrt(np.square(errors).mean(axis=1)) * np.array(customers)
-    return LoadPlan(error_kw=error, clip_kw=clip)
+    length = (n_slots, n_days)
+    _, _, clip = _expected_means(customers, (epsilon, delta), sizes, limits, length)
+
+    def error_kw(at: float) -> Floats:
+        means, calendar, _ = _expected_means(customers, (at, delta), sizes, limits, length)
+        _, errors = sort_curves(means, calendar)
+        error: Floats = np.sqrt(np.square(errors).mean(axis=1)) * np.array(customers)
+        return error
+
+    return LoadPlan(error_kw=_falling(error_kw, epsilon), clip_kw=clip)
+
+
+def _falling(error_kw: Callable[[float], Floats], epsilon: float) -> Floats:
+    """Return the largest error at this or a larger epsilon, so that it does not rise with epsilon.
+
+    Errors are computed at the powers of a step only, and are power laws in between. A search ends
+    where the error has fallen by a third from its maximum: it has one peak, apart from jumps of a
+    few percent where another clipping level is chosen.
+    """
+    known: dict[int, Floats] = {}
+
+    def largest(first: int) -> Floats:
+        """Return the largest error at this and all larger powers."""
+        place, found = first, np.zeros(1)
+        while place <= first + _MAX_STEPS:
+            if place not in known:
+                at = min(max(_STEP**place, checks.MIN_EPSILON), checks.MAX_EPSILON)
+                known[place] = error_kw(at)
+            found = np.maximum(found, known[place])
+            if (known[place] < _FALLEN * found).all():
+                break
+            place += 1
+        return found
+
+    above = math.log(epsilon) / math.log(_STEP)
+    place = math.floor(above)
+    lower, upper = largest(place), largest(place + 1)
+    found: Floats = upper * (lower / upper) ** (1.0 + place - above)
+    return found
 
 
 def _expected_means(

@@ -1,4 +1,4 @@
-"""Calibration of plans of clusters: how measured customers differ from simulated ones.
+"""Calibration of plans: how measured customers differ from simulated ones.
 
 A plan runs the release on simulated customers. Measured ones differ, in shapes and in the sizes of
 the largest. How smooth a profile is depends on the period that it averages, which is a public
@@ -6,7 +6,8 @@ choice. So the simulated error and accuracy loss are multiplied by a factor that
 
     factor = level longer^steps,    steps = 0 (single month), 1 (some weeks), 2 (smooth year)
 
-and stated with the range from 1/spread to spread times that. ``python benchmarks/bench_plans.py
+and stated with the range from 1/spread to spread times that. That of a mean load has one factor
+for all periods. ``python benchmarks/bench_plans.py
 --split tuning --fit`` repeats the calibration on the tuning families of `benchmarks/families.py`;
 ``python benchmarks/bench_plans.py`` reports on the others.
 """
@@ -44,6 +45,14 @@ _OF_LOAD: Mapping[Quantity, Law] = {
 }
 """The loss in kW is least certain: it depends on how few customers have how much of the load."""
 
+_OF_MEAN_LOAD = Law(level=1.22, longer=1.0, spread=2.31)
+_OF_GROUPS = Law(level=2.52, longer=1.0, spread=2.5)
+"""Of a mean load, of all customers and of the group in which it is largest. The simulated error is
+that of a release; a release states a larger one, for its choices from noisy numbers, and measured
+sizes are more dispersed than simulated ones. The range of all customers is that of every tuning
+family; that of groups is the median of the cells, with a spread that holds nine of ten releases of
+all of them, and a quarter more: ``python benchmarks/bench_load_plans.py --split tuning``."""
+
 _SUPPORTED_APART = 1
 """Clusters by which the supported ones of a release differ from the plan in nine of ten."""
 
@@ -66,6 +75,21 @@ def calibrated(
     value = simulated * factor(of, is_shape=is_shape, roughness=roughness)
     spread = _law(of, is_shape=is_shape).spread
     return value, (value / spread, value * spread)
+
+
+def mean_load_range(simulated_kw: float, n_groups: int) -> tuple[float, tuple[float, float]]:
+    """Return the standard error that a release of mean load will state, and its range, in kW.
+
+    Parameters
+    ----------
+    simulated_kw
+        Expected error of the group in which it is largest.
+    n_groups
+        Number of groups.
+    """
+    law = _OF_MEAN_LOAD if n_groups == 1 else _OF_GROUPS
+    value = simulated_kw * law.level
+    return value, (value / law.spread, value * law.spread)
 
 
 def supported_range(expected: int, n_clusters: int) -> tuple[int, int]:

@@ -102,6 +102,8 @@ class Expectation:
     low: float | None = None
     high: float | None = None
     """Range in which the value is expected; None: none is stated."""
+    warning: str = ""
+    """That noise will hide the result, from public numbers alone; empty if it will not."""
 
     def __post_init__(self) -> None:
         """Replace a value that is not finite by None, and its range too."""

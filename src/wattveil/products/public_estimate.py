@@ -1,4 +1,4 @@
-"""Public estimates of the number and size of customers, and warnings about weak guarantees.
+"""Public estimates of the number and size of customers.
 
 Estimates are published. An exact number would reveal whether one customer is in the data: number
 and median differ with and without that customer. So estimates are rounded before they are stored or
@@ -80,40 +80,3 @@ def rounding_notes(given: Mapping[str, object]) -> list[str]:
     if isinstance(typical_kw, float) and (size := rounded_kw(typical_kw)) != typical_kw:
         notes += [f"public estimate of the median size: {typical_kw!r} kW, rounded to {size!r} kW"]
     return notes
-
-
-MAX_USUAL_EPSILON = 10.0
-"""Above it a factor of e^epsilon bounds hardly anything: warnings begin here."""
-
-
-def guarantee_warnings(*, epsilon: float, delta: float, customers: int) -> tuple[str, ...]:
-    """Return what weakens a guarantee, from public numbers alone; often nothing."""
-    found = (epsilon_warning(epsilon), delta_warning(delta, customers))
-    return tuple(text for text in found if text is not None)
-
-
-def epsilon_warning(epsilon: float) -> str | None:
-    """Return a warning if epsilon is above 10; None up to it."""
-    if epsilon <= MAX_USUAL_EPSILON:
-        return None
-    return (
-        f"epsilon = {epsilon:g} is above {MAX_USUAL_EPSILON:g}: the data of one customer may change"
-        f" the probability of a result by a factor of e^{epsilon:g}, so the guarantee alone"
-        " offers little protection. Usual values are 0.1 to 10."
-    )
-
-
-def delta_warning(delta: float, customers: int) -> str | None:
-    """Return a warning if delta is at or above 1/customers; None below it.
-
-    A mechanism that publishes the whole record of each customer with probability delta satisfies
-    (0, delta)-differential privacy; at delta = 1/customers it exposes one customer on average. Both
-    numbers are public.
-    """
-    if delta < 1.0 / customers:
-        return None
-    return (
-        f"delta = {delta:g} is not below 1/customers = {1.0 / customers:g}, for the public estimate"
-        f" of {customers:,} customers: such a guarantee permits the exposure of whole customers."
-        " Rule of thumb: choose delta well below 1/customers."
-    )

@@ -23,12 +23,12 @@ from wattveil.products.public_estimate import (
     MAX_TYPICAL_KW,
     MIN_TYPICAL_KW,
     ROUNDING_RULE,
-    guarantee_warnings,
     rounded_customers,
     rounded_kw,
     rounded_meters,
 )
 from wattveil.products.registry import default_weights, product_options
+from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 
 NOT_STATED = "not stated"
 MAX_TEXT = 2000
@@ -360,7 +360,10 @@ class ReleaseRequest(Declaration):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about choices that weaken the guarantee; from public numbers alone."""
-        return guarantee_warnings(epsilon=self.epsilon, delta=self.delta, customers=self.customers)
+        return (
+            *choice_warnings(is_instance=self.tier is Tier.INSTANCE, real_ids=self.real_ids),
+            *guarantee_warnings(epsilon=self.epsilon, delta=self.delta, customers=self.customers),
+        )
 
     @property
     def clipping(self) -> str:

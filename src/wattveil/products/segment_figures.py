@@ -65,15 +65,14 @@ def _support_sentence(found: Sequence[Segment], where: str) -> str:
     groups: dict[str, list[Segment]] = {}
     for one in found:
         groups.setdefault(one.group, []).append(one)
-    # One curve per group is counted as distinguishable by definition, even if it equals the others.
-    alone = [own for own in groups.values() if sum(one.distinguishable is True for one in own) == 1]
+    alone = [own for own in groups.values() if sum(one.distinguishable is True for one in own) <= 1]
     if len(alone) == len(groups):
         who = "Only some" if any(map(_some_differ, alone)) else "No two"
         return f"{who} of the {len(found)} customer segments{where} can be distinguished"
     number = sum(one.is_supported for one in found)
     start = f"{number or 'None'} of the {len(found)} customer segments{where}"
     if number <= 1:
-        return f"{start} is supported; noise may explain {'the others' if number else 'them'}"
+        return f"{start} is supported; {'the others' if number else 'they'} may be noise"
     apart = "within a group" if where else "from each other"
     sentence = (
         f"{start} are supported: their load curves differ {apart}, and their sizes from 0, by more"
@@ -132,9 +131,19 @@ def _curve_figures(
             f" {BANDS} of the privacy noise. A curve is distinguishable"
             " if it differs from every other distinguishable one by more than 2 SE of the"
             " difference. If the size is at most 2 SE, the segment may consist of noise only, and"
-            " its curve is faded. The scale fits the supported segments; the others are clipped to"
-            " it and shown in a part below, which can be opened."
+            " its curve is faded."
         )
+        if 0 < sum(one.is_supported for one in found) < len(found):
+            caption += (
+                " The scale fits the supported segments; the others are clipped to it and shown in"
+                " a part below."
+            )
+        if not unit_norm:
+            caption += (
+                " Bands in kW are calibrated on homes. If homes and businesses were clustered"
+                " together, the curve of a small segment of large customers is too low, often by"
+                " more than its band."
+            )
     if unit_norm:
         caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."
     limits = scale_of(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattveil.numerics.segment_support import segment_support
+from wattveil.numerics.segment_support import differing_pairs, segment_support
 from wattveil.products.product import Achievement
 from wattveil.products.tables import Table, curve_names
 from wattveil.web.curves import Curve
@@ -125,14 +125,18 @@ def _with_support(found: list[Segment]) -> list[Segment]:
     errors = [one.customers_std for one in found if one.customers_std is not None]
     if not len(std) == len(counts) == len(errors) == len(found):
         return found
+    load = np.array([one.curve.load for one in found])
     flags = segment_support(
-        np.array([one.curve.load for one in found]),
+        load,
         np.array(std),
         np.array(counts),
         np.array(errors),
     )
+    # One curve is always counted, as that of a cluster; if no two differ, none is distinguishable.
+    variance = np.square(std).sum(axis=1)
+    differ = len(found) == 1 or differing_pairs(load, variance).any()
     return [
-        one._replace(distinguishable=bool(curve), sized=bool(size))
+        one._replace(distinguishable=bool(curve and differ), sized=bool(size))
         for one, curve, size in zip(found, flags.curve, flags.size, strict=True)
     ]
 

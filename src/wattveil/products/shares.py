@@ -140,8 +140,14 @@ class Shares(Product):
         """Return the largest standard error of a share, as the plan states it."""
         if "cluster_shares" not in tables:
             return {}
-        points = 100.0 * float(tables["cluster_shares"].column("share_std").max())
-        return {"error of a share": f"{points:.2g} percentage points"}
+        table = tables["cluster_shares"]
+        errors = 100.0 * table.column("share_std")
+        at = int(errors.argmax())
+        largest = f"{errors[at]:.2g} percentage points"
+        names = table.data["group"].to_pylist()
+        if len(set(names)) > 1:  # what was planned is of a group of mean size
+            largest = f"{errors.min():.2g} to {largest} by group, largest: {names[at]}"
+        return {"error of a share": largest}
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the shares of each group."""

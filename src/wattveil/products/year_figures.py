@@ -28,8 +28,8 @@ _YEAR_CAPTION = (
 )
 _LEVEL_CAPTION = (
     "How far the load of a day lies above or below the typical days of its season, for all"
-    " customers together: cold days, holidays. Noise hides the level of single days in part: the"
-    " model has one draw from the distribution of the levels given the noisy ones."
+    " customers together: cold days, holidays. Noise partly hides the level of individual days:"
+    " the model uses one plausible set of levels."
 )
 
 

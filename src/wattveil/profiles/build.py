@@ -36,7 +36,8 @@ _MASKS_AT_ONCE = 1 << 20  # of 16 bytes
 _HALF_BITS = MASK_BITS // 2
 _CUSTOMERS_AT_ONCE = 500
 _MAX_SPARSE_DAYS = 0.1  # share of a customer's days with a reading
-_HOUR_US = 60 * MINUTE_US
+_HOUR = 60  # minutes
+_HOUR_US = _HOUR * MINUTE_US
 EXTREME = 100
 """Times the median load, beyond which a customer is named to the data holder."""
 
@@ -282,7 +283,7 @@ def _choose(
             f"readings on fewer than {format_count(rules.min_days, 'day')}",
             averages.days < rules.min_days,
         ),
-        ("a cell of the grid without reading", np.isnan(averages.load_kw).any(axis=1)),
+        (no_reading_for(rules.grid.minutes), np.isnan(averages.load_kw).any(axis=1)),
     ]
     if (longest := rules.max_gap_hours) is not None:
         broken = averages.max_gap_hours > longest
@@ -295,6 +296,12 @@ def _choose(
         kept &= ~fails
     counts = {reason: customers for reason, customers in dropped.items() if customers}
     return kept, counts, reasons
+
+
+def no_reading_for(minutes: int) -> str:
+    """Return the reason against a customer without reading in some column of the profile."""
+    slot = "hour" if minutes == _HOUR else f"slot of {minutes} minutes"
+    return f"no reading for at least one {slot} of the profile"
 
 
 def attribute_table(path: Path) -> pa.Table:

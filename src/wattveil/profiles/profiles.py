@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol, Self, TypeVar, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pydantic import Field
 
 from wattveil import checks
@@ -47,6 +47,10 @@ class ProfilesEngine(Protocol[_Distributed_co]):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Profiles(PrivateResult):
     """Load profiles of customers: private, one row per customer.
+
+    `to_pandas` and `to_arrow` return the table "wide" unless another is named: one row per
+    customer, its attributes, and one column per slot, such as "load_kw 07:30". The table
+    "profiles" is that of `write_parquet`, with all slots in one column of lists.
 
     Parameters
     ----------
@@ -123,6 +127,19 @@ class Profiles(PrivateResult):
         """Count the customers."""
         return len(self.customer_ids)
 
+    def __array__(
+        self, dtype: DTypeLike | None = None, *, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """Return the load in kW: NumPy calls this where profiles are given as an array.
+
+        Refused if a row has several days, such as weekday and weekend: ``slots_per_day`` must then
+        be stated with ``load_kw``.
+        """
+        if self.grid.cells > self.grid.slots:
+            rule = "of one average day; otherwise pass profiles.load_kw, and slots_per_day"
+            raise InvalidParameterError("profiles", rule, self.grid.split.value)
+        return np.array(self.load_kw, dtype=dtype, copy=copy)
+
     @property
     def period(self) -> tuple[dt.date, dt.date] | None:
         """First day of the readings, and the day after the last, as the rules state; None if not.
@@ -153,8 +170,8 @@ class Profiles(PrivateResult):
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         keys = (_ID,)
         return {
-            "profiles": lambda: ResultTable(self._file(), keys),
             "wide": lambda: ResultTable(self._wide(), keys),
+            "profiles": lambda: ResultTable(self._file(), keys),
         }
 
     def _columns(self) -> Sequence[str]:
@@ -226,8 +243,10 @@ class Profiles(PrivateResult):
                 "a Parquet file of `wattveil profiles`; this one is not a profiles file, or"
                 " truncated. For readings, run `wattveil profiles` first"
             )
-            expected = _OTHER_FOLDER if Path(path).is_dir() else of_a_file
-            raise InvalidFileError(path, "content", expected, None) from error
+            is_folder = Path(path).is_dir()
+            expected = _OTHER_FOLDER if is_folder else of_a_file
+            found = "a folder" if is_folder else "another content"
+            raise InvalidFileError(path, "content", expected, found) from error
         # Folders of other writers, such as pyarrow, have no file that marks them as complete.
         by_spark = SPARK_METADATA in (table.schema.metadata or {})
         if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():

@@ -3,15 +3,20 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
-from wattveil.profiles.build import ProfileBuild
+from wattveil.profiles.build import ProfileBuild, no_reading_for
+from wattveil.profiles.profiles import NO_USABLE_READING, ProfileRules, WrittenProfiles
 from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ASSUMED_UTC
+from wattveil.readings.readings import Readings
+from wattveil.readings.row_checks import Drop
+from wattveil.terminal import error_record
 from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, panel
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
@@ -152,3 +157,39 @@ def _daily_load(build: ProfileBuild) -> Figure:
     median = np.median(load_kw, axis=0)
     figure.add_scatter(x=labels, y=median, line={"color": BLUE, "width": 2}, name="median")
     return figure
+
+
+def outside_period(build: ProfileBuild, readings: Readings) -> tuple[str, ...]:
+    """Return a warning with the days of the readings if none is within the period."""
+    outside = build.account.readings.dropped.get(Drop.OUTSIDE_PERIOD.text, 0)
+    if build.account.readings.rows_out or not outside:
+        return ()
+    stamps = "min(make_timestamp(stamp_us))::DATE, max(make_timestamp(stamp_us))::DATE"
+    query = f"SELECT {stamps} FROM ({readings.checked().sql()}) WHERE reason = 0"
+    first, last = readings.connection.cursor().execute(query).fetchall()[0]
+    return (f"no reading is within --period; readings span {first} to {last}",)
+
+
+def no_profiles(made: WrittenProfiles) -> dict[str, Any]:
+    """Return the keys of an error, which the account of a failure has in JSON."""
+    message = (
+        f"no customer is left, so {made.path} is not written: the table lists the reasons."
+        f" {remedy(made.account.customers_dropped, made.rules)}"
+    )
+    return {"out": None, **error_record(None, message)}
+
+
+def remedy(dropped: Mapping[str, int], rules: ProfileRules) -> str:
+    """Return what helps against the most frequent reason for which customers were dropped."""
+    reason = max(dropped, key=dropped.__getitem__, default=NO_USABLE_READING)
+    remedies = {
+        NO_USABLE_READING: "--problems-to FILE lists the dropped readings with their reasons",
+        no_reading_for(rules.grid.minutes): (
+            "Pass readings of whole days, on every kind of day that --split names, or choose a"
+            " longer --grid-minutes"
+        ),
+        "readings at another spacing": "State --minutes, or pass one file per interval length",
+        "readings on fewer than": "Pass more days of readings, or lower --min-days",
+        "a gap of more than": "Pass readings without that gap, or raise --max-gap-hours",
+    }
+    return next(text for begin, text in remedies.items() if reason.startswith(begin))

@@ -125,6 +125,7 @@ class ProblemLog:
         self.path = path
         self.dropped: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
+        self.staged: list[str] = []  # SELECTs of reason, row, written: left out by a known format
         self._file = path.open("w", encoding="utf-8", newline="")
         self._writer = csv.writer(self._file)
         self._writer.writerow(("reason", "source_row", "written"))
@@ -135,7 +136,9 @@ class ProblemLog:
             self.notes[reason.removeprefix(NOTE)] += 1
             return
         self.dropped[reason] += 1
-        self._writer.writerow((reason, where, ", ".join(str(value) for value in row.values())))
+        self._writer.writerow(
+            (reason, where, ", ".join(str(value) for value in row.values() if value is not None))
+        )
 
     def close(self) -> None:
         """Finish the file."""

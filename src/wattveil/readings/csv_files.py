@@ -36,7 +36,7 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
         f" compression = '{compression}'"
     )
     types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
+    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call, lines_before=line + 1)
 
 
 def find_header(path: Path, skip_lines: int) -> tuple[int, str, list[str]]:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -34,6 +36,7 @@ from wattveil.readings.recognition import (
     unknown_files,
 )
 from wattveil.readings.remote import local_copies
+from wattveil.readings.row_positions import READING, ROW_COLUMN, FileSpan
 from wattveil.readings.sources import (
     Kind,
     Scan,
@@ -63,6 +66,26 @@ class OpenedSource:
     layout: FoundLayout | None = None  # of a known format
     kind: str = "table"
     replaced: tuple[str, ...] = ()  # rules of a known format that are not applied
+    spans: Sequence[FileSpan] = ()  # of rows that were staged or streamed
+
+
+class ArrowTable(Protocol):
+    """Table of another library, such as a DataFrame of pandas or Polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows by the Arrow PyCapsule interface."""
+
+
+def store_table(table: ArrowTable, folder: Path) -> Path:
+    """Write a table in memory to a Parquet file, which is then read like any other."""
+    path = folder / "table.parquet"
+    with (
+        pa.RecordBatchReader.from_stream(table) as reader,
+        pq.ParquetWriter(path, reader.schema) as writer,
+    ):
+        for batch in reader:
+            writer.write_batch(batch)
+    return path
 
 
 def open_query(database: ScratchDatabase, source: object, sql: str) -> OpenedSource:
@@ -157,7 +180,8 @@ def _streamed(
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
         del log.notes[STARTS_ARE_UTC]
         log.notes["start read as local time, as block titles or offsets indicate"] += rows
-    return OpenedSource(scan, files, log=log, kind=str(kind))
+    spans = [FileSpan(path=files[0], first=1, unit=READING)]
+    return OpenedSource(scan, files, log=log, kind=str(kind), spans=spans)
 
 
 def _refuse_other_homes(
@@ -229,8 +253,10 @@ def _known(
     with closing(log), duckdb_reads(files):
         staged = stage(database.connection, staged_parts(known), options, database.folder)
     log.dropped.update(staged.left_out)
+    log.notes.update(staged.notes)
+    log.staged += staged.problems
     scan = scan_parquet(database.connection, staged.paths)
-    return OpenedSource(scan, files, log=log, layout=staged.layout)
+    return OpenedSource(scan, files, log=log, layout=staged.layout, spans=staged.spans)
 
 
 def _sectioned(
@@ -240,12 +266,17 @@ def _sectioned(
 ) -> OpenedSource:
     """Stage files in sections."""
     target = database.folder / "sections.parquet"
+    spans: list[FileSpan] = []
+    rows = 0
     with pq.ParquetWriter(target, SECTIONS_SCHEMA) as writer:
         for path, home in homes.items():
-            for batch in section_batches(path, options.customer or "", home):
+            spans.append(FileSpan(path=path, first=rows + 1))
+            before = rows
+            for batch in section_batches(path, options.customer or "", home, rows_before=before):
                 writer.write_batch(batch)
+                rows = batch[ROW_COLUMN][-1].as_py()
     layout = FoundLayout(
         STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
     )
     scan = scan_parquet(database.connection, [target])
-    return OpenedSource(scan, list(homes), layout=layout)
+    return OpenedSource(scan, list(homes), layout=layout, spans=spans)

@@ -26,7 +26,13 @@ from wattveil.readings.batches import ProblemLog
 from wattveil.readings.containers import named_by_origin
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.table_columns import FoundLayout, find_layout
-from wattveil.readings.open_files import OpenedSource, open_files, open_query
+from wattveil.readings.open_files import (
+    ArrowTable,
+    OpenedSource,
+    open_files,
+    open_query,
+    store_table,
+)
 from wattveil.readings.options import ASSUMED_UTC, MeasuredIn, ReadOptions
 from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
@@ -39,6 +45,7 @@ from wattveil.readings.row_checks import (
     check_rows,
     units_sql,
 )
+from wattveil.readings.row_positions import FileSpan, file_spans, positions_sql, with_rows
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
 from wattveil.readings.sources import (
@@ -75,7 +82,7 @@ class ReadingsEngine(Protocol[_Distributed_co]):
 
 @overload
 def read_readings(
-    source: str | Path | Sequence[str | Path],
+    source: str | Path | Sequence[str | Path] | ArrowTable,
     options: ReadOptions | None = None,
     *,
     sql: str | None = None,
@@ -116,7 +123,8 @@ def read_readings(
         A file, a folder, a glob, an address (``https://…``, ``s3://…``), or a list of these: CSV,
         Parquet, Green Button XML or NEM12, plain, compressed (gzip, zstd, bzip2) or in a ZIP
         archive, Excel workbooks, Arrow, JSON lines, DuckDB and SQLite files, recognised by content.
-        With ``sql``, a database: ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
+        Or a table in memory that exports an Arrow stream: a DataFrame of pandas or Polars, an Arrow
+        table. With ``sql``, a database: ``sqlite:///path``, ``duckdb:///path``, ``postgresql://…``.
     options
         All options at once; else they are keyword arguments.
     sql
@@ -145,12 +153,15 @@ def read_readings(
             if value is not None:
                 raise InvalidParameterError(name, "omitted with an engine", str(value))
         return engine.read_readings(source, options, memory_mb=memory_mb)
-    if not isinstance(source, str | Path | Sequence):
-        rule = "a path or a list of paths; write a DataFrame to a Parquet file first"
+    is_table = hasattr(source, "__arrow_c_stream__")
+    if not is_table and not isinstance(source, str | Path | Sequence):
+        rule = "a path, a list of paths, or a table that Arrow can import, such as a DataFrame"
         raise InvalidParameterError("source", rule, type(source).__name__)
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
+    if is_table:
+        source = store_table(source, database.folder)
     with named_by_origin():
         opened = open_query(database, source, sql) if sql else open_files(database, source, options)
         found = _complete(database.connection, opened, options, problems_to)
@@ -172,6 +183,8 @@ class Source:
     kind: str = "table"
     log: ProblemLog | None = None
     problems_to: Path | None = None
+    scanned: tuple[Path, ...] = ()  # files of the scan; a container holds several
+    spans: tuple[FileSpan, ...] = ()  # of rows that were staged or streamed
 
 
 class Readings(PrivateResult):
@@ -393,10 +406,12 @@ class Readings(PrivateResult):
 
     def _write_problems(self, found: Reconciliation, path: Path) -> None:
         """Write every row that was dropped, or that contradicted another, with its reason."""
-        parts = [
-            f"SELECT reason, source_row::VARCHAR AS source_row, written FROM ({sql})"
-            for sql in found.problems
-        ]
+        rows, spans = self.source.rows, self.source.spans
+        problems = with_rows(found.problems, rows.scan, rows.row_sql(), staged=bool(spans))
+        if self.source.log is not None:
+            problems = " UNION ALL ".join([problems, *self.source.log.staged])
+        spans = spans or tuple(file_spans(self.connection, rows.scan, self.source.scanned))
+        parts = [f"({positions_sql(self.connection, problems, spans)})"]
         if self.source.log is not None:
             left_out = literal(str(self.source.log.path))
             parts.append(f"SELECT * FROM read_csv({left_out}, all_varchar = true, header = true)")
@@ -432,6 +447,8 @@ def _complete(
         kind=opened.kind,
         log=opened.log,
         problems_to=None if problems_to is None else Path(problems_to),
+        scanned=tuple(opened.files),
+        spans=tuple(opened.spans),
     )
 
 

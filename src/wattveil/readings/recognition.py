@@ -211,4 +211,4 @@ def _scan(files: Sequence[KnownFile]) -> Scan:
         f" null_padding = true, strict_mode = false, filename = true,"
         f" encoding = {literal(files[0].encoding)})"
     )
-    return Scan(sql, types)
+    return Scan(sql, types, lines_before=header.line + header.has_names)

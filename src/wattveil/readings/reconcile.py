@@ -17,7 +17,7 @@ import pyarrow as pa
 from wattveil.readings import schema
 from wattveil.readings.options import Conflicts
 from wattveil.readings.row_checks import Drop, Merge, Note, possible_load
-from wattveil.readings.sql_text import literal
+from wattveil.readings.sql_text import literal, literals
 from wattveil.readings.timestamps import MINUTE_US, instants
 
 CLOCK_BLOCK_US = 15 * MINUTE_US  # clocks have changed by multiples of it since 1990
@@ -188,6 +188,15 @@ class _Reconciler:
         """The column of registers for a key, if there is one."""
         return "register, " if self._rules.has_registers else ""
 
+    def _as_text(self, kwh: str = "kwh") -> str:
+        """Write a reading as text; readings of one line may differ in channel and register only."""
+        told = ["customer_id", "make_timestamptz(start_us)", kwh]
+        if self._rules.has_channels:
+            told.append(f"({literals(list(schema.CHANNELS))})[channel + 1]")
+        if self._rules.has_registers:
+            told.append("nullif(trim(register), '')")
+        return f"concat_ws(', ', {', '.join(told)})"
+
     def _add_registers(self, table: str) -> str:
         """Add the registers of each interval, such as two tariffs or a controlled load."""
         path = self._write(
@@ -247,7 +256,7 @@ class _Reconciler:
         self.result.merged[Merge.RESOLVED] += int(resolved)
         self.result.dropped[Drop.CONFLICT] += int(conflicting)
         self.result.problems.append(f"""
-            SELECT {literal(Drop.CONFLICT.text)} AS reason, source_row, {_as_text()} AS written
+            SELECT {literal(Drop.CONFLICT.text)} AS reason, source_row, {self._as_text()} AS written
             FROM {table} SEMI JOIN (SELECT {key} FROM {path} WHERE NOT agree) USING ({key})
         """)
         return f"(SELECT * FROM {path} WHERE stays)"
@@ -296,7 +305,7 @@ class _Reconciler:
         )[0][0]
         self.result.problems.append(f"""
             SELECT {_reason_text("reason")} AS reason, source_row,
-                   {_as_text(kwh="register_kwh")} AS written
+                   {self._as_text(kwh="register_kwh")} AS written
             FROM {path} WHERE reason <> 0
         """)
         signed = f"CASE WHEN channel = {schema.RECEIVED} THEN -used ELSE used END"
@@ -380,7 +389,3 @@ def _named(code: str, names: tuple[str, ...]) -> str:
 def _reason_text(code: str) -> str:
     whens = " ".join(f"WHEN {reason} THEN {literal(reason.text)}" for reason in Drop)
     return f"CASE {code} {whens} END"
-
-
-def _as_text(kwh: str = "kwh") -> str:
-    return f"concat_ws(', ', customer_id, make_timestamptz(start_us), {kwh})"

@@ -42,6 +42,7 @@ from wattveil.web.results import PrivateResult, ResultTable, records_table
 if TYPE_CHECKING:  # loads DuckDB, which comes with an extra
     from wattveil.readings.formats.table import TableRows
 
+CONTRADICTED = "stated interval length contradicted by time stamps, which are used instead"
 _MAX_UNREAD_STAMPS = 0.01  # share of rows without a warning
 
 
@@ -124,6 +125,9 @@ class Note(StrEnum):
     UNPAIRED = "one of the customer's two channels is absent, taken as 0"
 
 
+_KEPT_NOTES = frozenset(map(str, Note))
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)  # counts are exact
 class ReadingReport(PrivateResult):
     """Counts of the rows read, kept, dropped and merged, with reasons and inferred options.
@@ -136,7 +140,7 @@ class ReadingReport(PrivateResult):
     dropped, merged
         Rows that are not in the table, and rows that became part of another, by reason.
     notes
-        Rows that stayed, but needed an assumption or a repair, by kind.
+        Rows that stayed, but needed an assumption or a repair, by kind; and `remarks`.
     assumptions
         Options that were not given and were inferred from the data.
     options
@@ -211,6 +215,12 @@ class ReadingReport(PrivateResult):
             for assumption in self.assumptions
             if assumption.startswith(begin)
         ]
+        if contradicted := self.notes.get(CONTRADICTED):
+            found.append(
+                f"stated interval length contradicted by time stamps:"
+                f" {format_count(contradicted, 'reading')}; their lengths are the time between"
+                " rows. State --minutes if that is wrong"
+            )
         if self.loses_stamps:
             unread = self.dropped[Drop.BAD_STAMP.text]
             share = format_share(unread / self.rows_in, 0)
@@ -227,7 +237,14 @@ class ReadingReport(PrivateResult):
             ordered = sorted(counts.items(), key=lambda item: -item[1])
             found += [(f"{kind}: {reason}", rows) for reason, rows in ordered]
         found.append(("kept", self.rows_out))
-        return found + [(f"of these: {reason}", rows) for reason, rows in self.notes.items()]
+        kept = ((note, rows) for note, rows in self.notes.items() if note in _KEPT_NOTES)
+        found += [(f"of these: {note}", rows) for note, rows in kept]
+        return found + [(f"in the source: {note}", count) for note, count in self.remarks.items()]
+
+    @property
+    def remarks(self) -> Mapping[str, int]:
+        """Notes about files and rows as they are in the source: they do not count kept rows."""
+        return {note: count for note, count in self.notes.items() if note not in _KEPT_NOTES}
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         records = [{"rule": text, "rows": rows} for text, rows in self.lines()]
@@ -237,8 +254,11 @@ class ReadingReport(PrivateResult):
         """Return the report as a table for the screen."""
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
-        for label, rows in self.lines():
+        for label, rows in self.lines()[: -len(self.remarks) or None]:
             table.add_row(plain(label), f"{rows:,}", format_share(rows / max(self.rows_in, 1), 2))
+        remarks = (f"{plain(note)} ({count:,})" for note, count in self.remarks.items())
+        table.caption = "; ".join(["In the source: " + one for one in remarks]) or None
+        table.caption_justify = "left"
         return table
 
 

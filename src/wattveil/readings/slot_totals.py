@@ -326,4 +326,4 @@ def _total(readings: "Readings", rest: str) -> int:
 
 def _no_usable_reading(readings: "Readings") -> NoUsableReadingError:
     dropped = dict(readings.report.dropped)
-    return NoUsableReadingError(readings.files[0], "all rows", "a reading that can stay", dropped)
+    return NoUsableReadingError(readings.files[0], "all rows", "a usable reading", dropped)

@@ -99,6 +99,7 @@ class Scan:
     types: dict[str, str]  # by column
     csv_call: str | None = None  # of a CSV file, the call that lacks columns
     order: tuple[str, ...] = ()  # columns that give the order of appearance, if rows lost it
+    lines_before: int | None = None  # of a text file, the lines above its first row
 
     @property
     def names(self) -> list[str]:

@@ -1,14 +1,19 @@
 """What private estimators add to those of scikit-learn: tables, a chart, no model selection."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
+from wattveil.errors import ModelSelectionError
 from wattveil.release.pipeline_check import NO_SCORE, refuse_model_selection
+from wattveil.release.weak_guarantees import warn_of_delta
 from wattveil.sklearn_base import check_is_fitted
 from wattveil.web.curves import Chart, Curve, slot_labels
 from wattveil.web.results import ChartedResult, ResultTable, one_line
+
+_PIPELINE = "sklearn.pipeline"
 
 
 class PrivateEstimator(ChartedResult):
@@ -21,10 +26,22 @@ class PrivateEstimator(ChartedResult):
         return copy
 
     @property
-    def score(self) -> Callable[..., float]:
+    def score(self) -> Callable[..., object]:
         """Not available: the score of a private data set would be an exact number."""
-        refuse_model_selection()
+        try:
+            refuse_model_selection()
+        except ModelSelectionError:
+            if sys._getframe(1).f_globals.get("__name__") != _PIPELINE:  # noqa: SLF001 - as in `pipeline_check`
+                raise
+            # A Pipeline would replace the error by one that does not say why. The search goes on to
+            # copy the estimator, before any fit, and is refused there.
+            return refuse_model_selection
         raise AttributeError(f"{type(self).__name__} has no score: {NO_SCORE}")
+
+    def _warn_of_delta(self, delta: float) -> None:
+        """Warn if delta is too large for the released number of customers."""
+        found: Any = self
+        warn_of_delta(delta, float(found.cluster_sizes_.sum()))
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         check_is_fitted(self)

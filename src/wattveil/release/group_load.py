@@ -87,8 +87,8 @@ def load_shapes(
     Parameters
     ----------
     load_kw : (customers, slots of the day)
-        One row per customer, in kW (not W, not kWh per day). A row with NaN or infinity is
-        excluded. `Rows` stay with their engine.
+        One row per customer, in kW (not W, not kWh per day), or `Profiles` of one average day. A
+        row with NaN or infinity is excluded. `Rows` stay with their engine.
     groups : one label per customer, or None
         A public attribute: class, ZIP code, feeder. None assigns every customer to the first level.
     levels : labels
@@ -236,9 +236,9 @@ def load_duration_curve(
     ----------
     load_kw : (customers, slots)
         One row per customer, one column per slot of one or more whole days, in order: 24 for a day,
-        8,760 for a year.
+        8,760 for a year; or `Profiles` of one average day.
     slots_per_day : int
-        Number of columns per day.
+        Number of columns per day; for `Profiles`, all of them.
     groups, levels, epsilon, delta, clip_kw, max_clip_kw, plausible_kw
         As in `load_shapes`.
 
@@ -247,6 +247,8 @@ def load_duration_curve(
     That of `load_shapes`: the same queries; sorting is post-processing.
     """
     rows = load_rows(load_kw)
+    if hasattr(load_kw, "grid"):  # of profiles, a row is one average day
+        slots_per_day = rows.width
     n_days = whole_days(rows.width, slots_per_day)
     cost, limits = (epsilon, delta), (clip_kw, max_clip_kw, plausible_kw)
     return _sorted(*release_means(rows, groups, levels, cost=cost, limits=limits, n_days=n_days))

@@ -112,7 +112,12 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
     Notes
     -----
     Rows with NaN or infinity, and with ``normalise`` rows of zeros, are excluded. Values
-    saturate at 1e9 kW.
+    saturate at 1e9 kW. No rows, or rows of NaN alone, are released like any others: an error would
+    tell how many customers there are. Load in W instead of kW is no error either; a released median
+    ``size_scale_`` near the upper end of ``plausible_kw`` is a sign of it.
+
+    There is no ``random_state``: reproducible noise gives no protection. Sampling from released
+    models, which is post-processing, has one.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: every
     number released is computed from `KMeansQueries` under one budget. Proof:
@@ -146,7 +151,8 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         X : (P, d)
-            Load in kW, one row per customer; P may be 0. `Rows` stay with their engine.
+            Load in kW, one row per customer, or `Profiles` of one average day; P may be 0. `Rows`
+            stay with their engine.
         y : None
             Ignored.
         """
@@ -376,6 +382,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             if self.normalise
             else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_std)
         )
+        self._warn_of_delta(self.delta)
 
     def guarantee(self) -> Guarantee:
         """Return what a fit will guarantee; refuse parameters that scikit-learn wants unchecked."""

@@ -160,6 +160,8 @@ class LoadSynthesizer(PrivateKMeans):
             queries, to, left, known=known, max_kw=self._max_kw()
         )
         self.cluster_sizes_ = self.model_.customers
+        if self.centroids is not None:  # otherwise the release of clusters has checked it
+            self._warn_of_delta(self.delta)
 
     def _known_sizes(self) -> Floats:
         """Return the given sizes and their standard errors; infinite ones if none are given."""

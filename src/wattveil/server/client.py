@@ -32,8 +32,9 @@ import httpx
 
 from wattveil import checks
 from wattveil.bundle.keys import canonical
-from wattveil.bundle.release_tables import ReleaseTables, plan_tables
+from wattveil.bundle.release_tables import ReleaseTables, plan_lines, plan_tables
 from wattveil.errors import InvalidParameterError, ServerRefusalError
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.results import Result, ResultTable
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -330,7 +331,12 @@ class Quote(dict[str, Any], Result):
     """Privacy cost and expected error of a release, as sent by the server; nothing is charged."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        return plan_tables(_member(_member(self, "plan"), "products"))
+        plan = _member(self, "plan")
+        return plan_tables(_member(plan, "products"), _member(plan, "customers_estimate"))
+
+    def __repr__(self) -> str:
+        """Return price, customers and expected quality in lines; `dict(quote)` has all fields."""
+        return "\n".join([f"Quote: {self._statement()}", *plan_lines(self.get("plan") or {})])
 
     def _statement(self) -> str:
         return f"epsilon {self.get('epsilon')}, delta {self.get('delta')}; nothing is charged yet."
@@ -338,6 +344,17 @@ class Quote(dict[str, Any], Result):
 
 class RemoteBudget(dict[str, Any], Result):
     """Caps and amounts spent, of the data set and of the principal, as sent by the server."""
+
+    def __repr__(self) -> str:
+        """Return what is spent of each account in lines; `dict(budget)` has all fields."""
+        lines = [
+            f"  {whose}: epsilon {format_number(float(self[scope]['epsilon_spent']))} of"
+            f" {format_number(float(self[scope]['epsilon_cap']))} spent"
+            f" ({format_share(float(self[scope]['share_spent']), 0)})"
+            for scope, whose in (("dataset", "all analysts together"), ("own", "you"))
+            if self.get(scope)
+        ]
+        return "\n".join(["Budget:", *lines])
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"budget": self._accounts}
@@ -428,7 +445,11 @@ class RemoteRelease(ReleaseTables):
             raise _invalid_response("not a Parquet file") from None
 
     def share(self, reader: str) -> None:
-        """Permit a principal, or ``*`` for all, to read it, permanently; nothing is charged."""
+        """Permit a principal, or ``*`` for all, to read it, permanently; nothing is charged.
+
+        A name that the server does not know is accepted too: an error would tell who has an
+        account. Check its spelling.
+        """
         self.transport.post(f"{self._address}/shares", {"reader": reader})
 
     def download(self, out: str | Path) -> Path:

@@ -147,7 +147,7 @@ def register(
         )
         transaction.connection.execute(row)
 
-    ledger.write(write, linked_to=body.linked_to)
+    ledger.write(write, linked_to=body.linked_to, compares=True)
     security_event(SecurityEvent.DATASET_REGISTERED, by, about=body.name)
 
 

@@ -49,6 +49,9 @@ class OrderedRelease:
     at: str
     state: ReleaseState | None
     """Outcome; None while it is computed."""
+    number: int | None = None
+    """Which of the stored releases of its journal it is."""
+    stored_at: str | None = None
     repeated_seq: int | None = None
     """First order of its principal for the same result, if this one was not charged; in lists for
     that principal only."""
@@ -142,6 +145,8 @@ def _ordered_of(row: Any, *, reader: str = "") -> OrderedRelease:  # noqa: ANN40
         principal=row.principal,
         at=row.at,
         state=None if row.state is None else ReleaseState(row.state),
+        number=row.number,
+        stored_at=row.stored_at,
         repeated_seq=row.repeated_seq if row.principal == reader else None,
     )
 
@@ -170,6 +175,8 @@ _ORDERED = (
         principal.c.name.label("principal"),
         entry.c.at,
         release.c.state,
+        release.c.number,
+        release.c.stored_at,
         _REPEATED.label("repeated_seq"),
     )
     .select_from(

@@ -2,11 +2,12 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_products
@@ -16,6 +17,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import added_products
 from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.products.ruled_load import rule_warnings
+from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
@@ -24,8 +26,10 @@ from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger.accounts import Account, Charge, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.fulfilment import archive_of
+from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.order import Order
 from wattveil.server.ledger.pricing import largest_epsilon, order_release
+from wattveil.server.ledger.reserved_series import SeriesPeriod
 from wattveil.server.ordered_releases import OrderedRelease, find_ordered, requests_about
 from wattveil.server.server_state import ServerState
 
@@ -33,6 +37,9 @@ T = TypeVar("T")
 
 _WRITING = threading.Lock()
 """Of archives, one at a time."""
+
+_RECORD_SECONDS = 5.0
+"""Time after which a release that is stored and not recorded is no longer shown as computing."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class ReleaseService:
         """Return price and expected quality of a release; nothing is charged."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key="quote")
-        _check_price(order, dataset)
+        check_price(order.price, dataset)
         price = order.price
         whole, own = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
         largest = _largest_epsilon(request, whole, own)
@@ -98,7 +105,7 @@ class ReleaseService:
         """Charge for a release and have it computed, or return the release of this key."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
-        _check_price(order, dataset)
+        check_price(order.price, dataset)
         computed_before, _ = self.state.ledger.already_paid(order)
         if computed_before:
             charge = self._charge(order, dataset, request)
@@ -175,14 +182,23 @@ class ReleaseService:
             id=ordered.id,
             dataset=ordered.dataset,
             ordered_by=ordered.principal,
-            state="computing" if ordered.state is None else ordered.state.value,
+            state=shown_state(self.state.ledger, ordered),
             ordered_at=ordered.at,
             request=ordered.request,
             price=amounts_text(ordered.charge.price),
+            warnings=_warnings(ordered.request),
         )
         if not ordered.same_as:
             return found
         return found.model_copy(update={"same_as": ordered.same_as})  # set, and hence sent
+
+    def check_recorded(self, ordered: OrderedRelease) -> None:
+        """State that a release waits to be recorded, if it has waited longer than usual."""
+        if ordered.stored_at is None or _is_recorded(self.state.ledger, ordered):
+            return
+        waited = datetime.now(UTC) - datetime.fromisoformat(ordered.stored_at)
+        if waited.total_seconds() > _RECORD_SECONDS:
+            raise Problem(Code.NOT_RECORDED)
 
     def read_bundle(self, ordered: OrderedRelease, read: Callable[[Path], T]) -> T:
         """Read the folder of a bundle that may be sent; files that are missing are stated."""
@@ -211,6 +227,9 @@ class ReleaseService:
         stored = self.state.ledger.release_of(ordered.charge)
         if stored is None:
             raise Problem(Code.NOT_READY)
+        if not self.state.ledger.is_recorded(ordered.charge.journal_id, stored.number):
+            # If the database were lost now, a restored one would draw it again.
+            raise Problem(Code.NOT_RECORDED)
         return stored
 
     def _folder(self, stored: Release) -> Path:
@@ -218,6 +237,34 @@ class ReleaseService:
         if stored.state is not ReleaseState.OK or found is None:
             raise Problem(Code.FAILED)
         return found
+
+
+def _warnings(request: Mapping[str, Any]) -> list[str]:
+    """Return what weakens the guarantee of a canonical request, in the words of its quote."""
+    is_instance = request["tier"] == Tier.INSTANCE.value
+    # A period of a series has no labels, and does not repeat the estimate of customers.
+    real_ids, customers = request.get("real_ids", False), request.get("customers", 1)
+    return [
+        *choice_warnings(is_instance=is_instance, real_ids=real_ids),
+        *guarantee_warnings(
+            epsilon=float(request["epsilon"]),
+            delta=float(request["delta"]),
+            customers=customers,
+        ),
+    ]
+
+
+def shown_state(
+    ledger: Ledger, one: OrderedRelease | SeriesPeriod
+) -> Literal["computing", "ok", "failed"]:
+    """Return the state of a release; one that is stored and not recorded is not complete."""
+    if one.state is None or not _is_recorded(ledger, one):
+        return "computing"
+    return "ok" if one.state is ReleaseState.OK else "failed"
+
+
+def _is_recorded(ledger: Ledger, one: OrderedRelease | SeriesPeriod) -> bool:
+    return ledger.is_recorded(one.charge.journal_id, one.number)
 
 
 def _budget(
@@ -242,13 +289,13 @@ def _largest_epsilon(
     return None if largest is None else repr(largest)
 
 
-def _check_price(order: Order, dataset: Dataset) -> None:
+def check_price(price: Amounts, dataset: Dataset) -> None:
     """Refuse a price below the minimum of the data set, in epsilon at the delta of the data set.
 
     A release of a tiny delta costs nearly nothing, and occupies the computation all the same.
     """
     minimum: float = dataset.public["minimum_epsilon"]
-    if _epsilon(order.price, dataset.public["delta"]) < minimum:
+    if _epsilon(price, dataset.public["delta"]) < minimum:
         rule = f"such that the price is at least {minimum:g} at the delta of the data set"
         raise invalid(("epsilon", rule))
 

@@ -1,5 +1,6 @@
 """Start and stop of the server process."""
 
+import errno
 import gc
 import ipaddress
 import os
@@ -7,7 +8,7 @@ import resource
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,12 +26,13 @@ from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
 from wattveil.server.ledger.database import database_url
 from wattveil.server.observe.json_logs import set_up_logs
-from wattveil.server.observe.lifecycle_logs import log_start
+from wattveil.server.observe.lifecycle_logs import log_keys, log_start
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.processes.server_health import WORKER, ServerHealth
 from wattveil.server.processes.supervisor import ENDINGS, Supervisor, end, process_context
 from wattveil.server.processes.worker_process import run_worker
 from wattveil.server.server_state import TICK_SECONDS, ServerState, prepared_folder
+from wattveil.server.tls_files import check_pair, log_expiry
 
 _GRACE_SECONDS = 10
 """Time for open requests when the server is stopped."""
@@ -38,6 +40,9 @@ _BACKLOG = 2048
 """Connections that wait to be accepted: the system drops what exceeds it, and clients try again
 only after 200 ms."""
 
+_MIN_PREFIX = {4: 8, 6: 16}
+"""Of the network of a trusted proxy: 10.0.0.0/8 is the largest private one."""
+_IPV4_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 METRICS_FOLDER = "metrics"
 """Folder of the counters of several processes, in the data folder; new at each start."""
 
@@ -60,7 +65,7 @@ def run(
     host: str,
     port: int,
     tls: tuple[Path | None, Path | None],
-    behind_proxy: str | None,
+    behind_proxy: Sequence[str],
     processes: int = 1,
     compute_processes: int = 1,
     echo: Callable[[str], None],
@@ -68,7 +73,7 @@ def run(
 ) -> None:
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
-    check_host(host, protected=tls != (None, None) or behind_proxy is not None)
+    check_host(host, protected=tls != (None, None) or bool(behind_proxy))
     check_processes(processes, data, database)
     if openid is not None:
         _provider(openid)  # refused now, rather than by the processes that use it
@@ -88,6 +93,9 @@ def run(
         url = f"{scheme}://{host}:{listener.getsockname()[1]}"
         echo(f"Serving {data} at {url}")
         log_start(url, data, database)
+        log_keys(data)
+        if tls[0] is not None:
+            log_expiry(tls[0])
 
     with _listening(host, port) as listener:
         if processes > 1:
@@ -152,7 +160,8 @@ def _answer_requests(
     """Answer requests until this process is terminated."""
     provider = None if settings.openid is None else _provider(settings.openid)
     with RequestTracer.from_environment() or nullcontext() as tracer:
-        app = make_app(state, tracer=tracer, provider=provider)
+        certificate = settings.way["ssl_certfile"]
+        app = make_app(state, tracer=tracer, provider=provider, certificate=certificate)
         # What exists now exists until the end. To search it for unreachable cycles, as a full
         # collection does, would delay every request by a tenth of a second.
         gc.collect()
@@ -188,21 +197,49 @@ def _provider(settings: OpenIdSettings) -> IdentityProvider:
     return OpenIdProvider(settings)
 
 
-def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) -> dict[str, Any]:
-    """Return uvicorn's options for certificate and key, and for a trusted proxy."""
+def transport(tls: tuple[Path | None, Path | None], behind_proxy: Sequence[str]) -> dict[str, Any]:
+    """Return uvicorn's options for certificate and key, and for trusted proxies."""
     certificate, key = tls
     if (certificate is None) != (key is None):
         rule = "given together"
         raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
-    for option, file in (("tls_certificate", certificate), ("tls_key", key)):
-        if file is not None and not file.is_file():
-            raise InvalidParameterError(option, "a file that exists, in PEM format", str(file))
+    if certificate is not None and key is not None:
+        check_pair(certificate, key)
     return {
-        "proxy_headers": behind_proxy is not None,
-        "forwarded_allow_ips": behind_proxy,
+        "proxy_headers": bool(behind_proxy),
+        "forwarded_allow_ips": [_trusted_proxy(one) for one in behind_proxy],
         "ssl_certfile": certificate,
         "ssl_keyfile": key,
     }
+
+
+def _trusted_proxy(text: str) -> str:
+    """Return the address or network of a proxy in its usual form.
+
+    uvicorn would take a host name or a misspelled address for a literal that no client has, and
+    count all clients as one; a network of very many addresses would let every client state its own.
+    """
+    rule = "an IP address or a network in CIDR notation, such as 10.0.0.1 or 10.0.0.0/24"
+    try:
+        if "/" not in text:
+            return str(ipaddress.ip_address(text))
+        given = ipaddress.ip_interface(text)
+    except ValueError:
+        raise InvalidParameterError("behind_proxy", rule, text) from None
+    network = given.network
+    least = _MIN_PREFIX[network.version]
+    if isinstance(network, ipaddress.IPv6Network) and network.overlaps(_IPV4_MAPPED):
+        least = _IPV4_MAPPED.prefixlen + _MIN_PREFIX[4]
+    if network.prefixlen < least:
+        rule = (
+            f"the network of a proxy, with a prefix of /{least} at least: headers of clients in a"
+            " larger one could be forged"
+        )
+        raise InvalidParameterError("behind_proxy", rule, text)
+    if given.ip != network.network_address:
+        rule += f"; the network of this address is {network}"
+        raise InvalidParameterError("behind_proxy", rule, text)
+    return str(network)
 
 
 def check_host(host: str, *, protected: bool) -> None:
@@ -214,7 +251,7 @@ def check_host(host: str, *, protected: bool) -> None:
             here = False
         if not here:
             without = "without --tls-certificate and without --behind-proxy"
-            rule = f"of the loopback, as 127.0.0.1 is, {without}"
+            rule = f"a loopback address such as 127.0.0.1, {without}"
             raise InvalidParameterError("host", rule, host)
 
 
@@ -241,5 +278,8 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         code = getattr(error, "errno", None)
+        if code == errno.EADDRINUSE:
+            rule = f"a free one: port {port} is already in use"
+            raise InvalidParameterError("port", rule, None) from None
         reason = "out of range" if code is None else os.strerror(code).lower()
         raise InvalidParameterError("host, port", f"free to listen on ({reason})", port) from None

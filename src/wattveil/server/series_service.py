@@ -1,23 +1,30 @@
-"""Application service behind the API and the pages of series: open, add a period, close, list."""
+"""Application service behind the API and the pages of series."""
 
+import math
 from dataclasses import dataclass
 
 from wattveil.bundle import registered_series
+from wattveil.bundle.series_request import SeriesRequest
 from wattveil.errors import InvalidParameterError
 from wattveil.products.request import NO_RULE
 from wattveil.server.auth.principals import Principal
-from wattveil.server.datasets import Dataset, file_inside
+from wattveil.server.datasets import FOLDER, Dataset, file_inside
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem
-from wattveil.server.http.requests import PeriodBody, SeriesBody
+from wattveil.server.http.requests import ErasureBody, PeriodBody, SeriesBody, SeriesPlanBody
 from wattveil.server.jobs.compute_pool import ComputeProcessBusyError, ComputeProcessDiedError
+from wattveil.server.ledger.accounts import read_plan
+from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.reserved_series import (
     ReservedSeries,
     SeriesPeriod,
     find_series,
+    may_lack_periods,
+    price_of,
     series_of,
 )
-from wattveil.server.release_service import amounts_text
+from wattveil.server.observe.request_record import SecurityEvent, security_event
+from wattveil.server.release_service import amounts_text, check_price, shown_state
 from wattveil.server.server_state import SIGNING_KEY, ServerState, series_home, stored_periods
 
 
@@ -30,12 +37,20 @@ class SeriesService:
     def open(self, admin: Principal, dataset: Dataset, body: SeriesBody) -> responses.Series:
         """Charge the whole budget of a series; nothing is released yet."""
         request = body.request()
-        if dataset.public["rule"] != NO_RULE:
-            rule = "one without an aggregation rule: a series does not apply it"
-            raise InvalidParameterError("dataset", rule, dataset.public["rule"])
-        registered_series.check_series(request)
+        self._check(dataset, request)
         self.state.ledger.reserve_series(dataset.name, body.name, request, by=admin.name)
-        return self.describe(self.find(dataset, body.name))
+        return self.describe(self.find(dataset, body.name), is_admin=True)
+
+    def plan(self, dataset: Dataset, body: SeriesPlanBody) -> responses.SeriesPlan:
+        """Return price and expected errors of a series that could be opened; nothing is charged."""
+        request = body.request()
+        self._check(dataset, request)
+        found = registered_series.expected_accuracy(request, *body.group_customers)
+        for one in found:
+            if not math.isfinite(one["visible_kw_per_year"]):
+                one["visible_kw_per_year"] = None
+        groups = [responses.SeriesGroupPlan(**one) for one in found]
+        return responses.SeriesPlan(price=amounts_text(price_of(request)), groups=groups)
 
     def add(
         self, admin: Principal, dataset: Dataset, name: str, body: PeriodBody
@@ -53,7 +68,8 @@ class SeriesService:
             by=admin.name,
         )
         self.state.worker.take(charge)
-        return _period(SeriesPeriod(charge=charge, label=body.period, state=None))
+        begun = SeriesPeriod(charge=charge, label=body.period, state=None)
+        return self._period(begun, is_admin=True)
 
     def close(self, admin: Principal, dataset: Dataset, name: str, reason: str) -> responses.Series:
         """End a series, and delete its private state; what it reserved stays charged."""
@@ -61,9 +77,11 @@ class SeriesService:
         found = self.find(dataset, name)
         with self.state.ledger.reading() as connection:
             stored = stored_periods(connection, self.state.folder, found)
+            lost = may_lack_periods(connection, found)
         task = {
             "do": "close_series",
             "stored": stored,
+            "lost": lost,
             "home": str(series_home(self.state.folder, found)),
             "reason": found.ended,
             "signing_key": str(self.state.folder / SIGNING_KEY),
@@ -73,8 +91,40 @@ class SeriesService:
         except (ComputeProcessBusyError, ComputeProcessDiedError):
             raise Problem(Code.BUSY) from None
         if not result["done"] or not result["deleted"]:  # closing again deletes the rest
-            raise Problem(Code.INTERNAL)
-        return self.describe(found)
+            raise Problem(Code.NOT_CLOSED, reason="files of its private state could not be deleted")
+        if not result["stated"]:
+            raise Problem(Code.NOT_CLOSED, reason="files of its periods are missing or damaged")
+        return self.describe(found, is_admin=True)
+
+    def erase(
+        self, admin: Principal, dataset: Dataset, name: str, body: ErasureBody
+    ) -> responses.SeriesErasure:
+        """Delete customers from the private state of a series, and log that it was done."""
+        found = self.find(dataset, name)
+        if found.ended is not None:
+            raise InvalidParameterError("series", "open", f"closed: {found.ended}")
+        task = {
+            "do": "erase_customers",
+            "home": str(series_home(self.state.folder, found)),
+            "customer_ids": body.customer_ids,
+        }
+        try:
+            result = self.state.worker.run_task(task)
+        except (ComputeProcessBusyError, ComputeProcessDiedError):
+            raise Problem(Code.BUSY) from None
+        if not result["done"]:
+            raise Problem(Code.UNAVAILABLE)
+        security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
+        return responses.SeriesErasure(erased=True)
+
+    @staticmethod
+    def _check(dataset: Dataset, request: SeriesRequest) -> None:
+        """Refuse, by public facts, a series that cannot be opened."""
+        if dataset.public["rule"] != NO_RULE:
+            rule = "one without an aggregation rule: a series does not apply it"
+            raise InvalidParameterError("dataset", rule, dataset.public["rule"])
+        check_price(price_of(request), dataset)
+        registered_series.check_series(request)
 
     def find(self, dataset: Dataset, name: str) -> ReservedSeries:
         """Return a series of a data set."""
@@ -84,10 +134,12 @@ class SeriesService:
             raise InvalidParameterError("series", "one of this data set", name)
         return found
 
-    def all_of(self, dataset: Dataset) -> list[responses.Series]:
+    def all_of(self, principal: Principal, dataset: Dataset) -> list[responses.Series]:
         """Return the series of a data set, in the order in which they were opened."""
+        is_admin = principal.kind is PrincipalKind.ADMIN
         with self.state.ledger.reading() as connection:
-            return [self.describe(one) for one in series_of(connection, dataset.name)]
+            found = series_of(connection, dataset.name)
+        return [self.describe(one, is_admin=is_admin) for one in found]
 
     def statement(self, dataset: Dataset, name: str) -> bytes:
         """Return the signed statement of the end of a series."""
@@ -97,8 +149,8 @@ class SeriesService:
             raise Problem(Code.NOT_FOUND)
         return found
 
-    def describe(self, found: ReservedSeries) -> responses.Series:
-        """Return what may be said of a series."""
+    def describe(self, found: ReservedSeries, *, is_admin: bool) -> responses.Series:
+        """Return what may be said of a series; names of files to administrators alone."""
         return responses.Series(
             dataset=found.dataset,
             name=found.name,
@@ -107,13 +159,20 @@ class SeriesService:
             opened_at=found.at,
             opened_by=found.by,
             closed=found.ended,
-            periods=[_period(one) for one in found.periods],
+            periods=[self._period(one, is_admin=is_admin) for one in found.periods],
         )
 
+    def _period(self, one: SeriesPeriod, *, is_admin: bool) -> responses.SeriesPeriod:
+        state = shown_state(self.state.ledger, one)
+        found = responses.SeriesPeriod(period=one.label, release=one.id, state=state)
+        missing = self._missing_file(one) if is_admin else ""
+        return found.model_copy(update={"missing_file": missing}) if missing else found
 
-def _period(one: SeriesPeriod) -> responses.SeriesPeriod:
-    return responses.SeriesPeriod(
-        period=one.label,
-        release=one.id,
-        state="computing" if one.state is None else one.state.value,
-    )
+    def _missing_file(self, one: SeriesPeriod) -> str:
+        """Return the name of the file that a period waits for; empty if it waits for none."""
+        if one.state is not None:
+            return ""
+        with self.state.ledger.reading() as connection:
+            plan = read_plan(connection, one.charge)
+        file = "" if plan is None else str(plan["file"])
+        return "" if (self.state.folder / FOLDER / file).is_file() else file

@@ -3,6 +3,7 @@
 ::
 
     DIR/ledger.sqlite    the ledger, unless another database is named
+    DIR/ledger.database  address of that database, or sqlite://
     DIR/ledger.heads     high-water mark of the ledger: entries, releases, data sets
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles
@@ -14,6 +15,7 @@
 """
 
 import fcntl
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from sqlalchemy import Connection
 
 from wattveil.bundle import keys
 from wattveil.bundle.registered_profiles import Description
+from wattveil.bundle.registered_series import delete_unknown, unknown_series
 from wattveil.errors import InvalidParameterError
 from wattveil.products.request import ReleaseRequest
 from wattveil.server.auth import principals
@@ -47,12 +50,16 @@ from wattveil.server.ledger.pricing import canonical_request
 from wattveil.server.ledger.reserved_series import (
     ReservedSeries,
     fingerprints_of_others,
+    has_losses,
     is_period,
+    series_ids,
     series_of_period,
 )
 from wattveil.server.ledger.server_lease import Lease, ServerLease
 from wattveil.server.ordered_releases import find_ordered
 from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
+
+_LOG = logging.getLogger(__name__)
 
 SERIES_FOLDER = "series"
 SIGNING_KEY = "release.key"
@@ -183,7 +190,21 @@ def prepared_folder(folder: Path, database: str | None) -> Iterator[PreparedFold
             Ledger.open(folder, database) as ledger,
             closing(ServerLease(ledger.engine)) as lease,
         ):
+            _end_lost_series(folder, ledger)
             yield PreparedFolder(ledger, lease, ledger.write(principals.first_admin_token))
+
+
+def _end_lost_series(folder: Path, ledger: Ledger) -> None:
+    """Delete rows in the state of series whose entries were lost: nobody could close those.
+
+    If no loss was accepted, the folder may belong to another ledger: it is only named.
+    """
+    with ledger.reading() as connection:
+        known, lost = series_ids(connection), has_losses(connection)
+    for home in unknown_series(folder / SERIES_FOLDER, known):
+        is_deleted = lost and delete_unknown(home)
+        outcome = "was deleted" if is_deleted else "is still there; delete it"
+        _LOG.warning("the ledger has no series %s: its private state %s", home.name, outcome)
 
 
 def new_worker(
@@ -204,9 +225,20 @@ def held(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            rule = "a folder that no other server uses"
+            rule = "a folder that no other server uses: stop the server that runs there first"
             raise InvalidParameterError("data", rule, str(folder)) from None
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a server uses a folder, which may be none of a server."""
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with held(folder):
+            return False
+    except InvalidParameterError:
+        return True
 
 
 def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> dict[str, object]:

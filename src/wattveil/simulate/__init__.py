@@ -13,7 +13,14 @@ open data, which `parameters` lists.
 (3, 24)
 """
 
-from wattveil.simulate.parameters import DEFAULT_MIX, LONDON_MIX, SUNNY, TEMPERATE, Climate
+from wattveil.simulate.parameters import (
+    DEFAULT_MIX,
+    HOMES_MIX,
+    LONDON_MIX,
+    SUNNY,
+    TEMPERATE,
+    Climate,
+)
 from wattveil.simulate.simulated_readings import (
     READINGS_SCHEMA,
     simulate_attributes,
@@ -24,6 +31,7 @@ from wattveil.simulate.simulated_readings import (
 
 __all__ = [
     "DEFAULT_MIX",
+    "HOMES_MIX",
     "LONDON_MIX",
     "READINGS_SCHEMA",
     "SUNNY",

@@ -357,6 +357,10 @@ DEFAULT_MIX: Final = MappingProxyType(
         "industrial": 0.004,
     }
 )
+# E: the homes of such an area alone; a few businesses would dominate every mean.
+HOMES_MIX: Final = MappingProxyType(
+    {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev": 0.06, "pv": 0.07}
+)
 # L: households only, as the London trial had them in 2013.
 LONDON_MIX: Final = MappingProxyType(
     {

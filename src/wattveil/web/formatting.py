@@ -1,5 +1,6 @@
 """Numbers and curves as plain text, for tables of the command line and of pages."""
 
+import decimal
 import math
 from collections.abc import Iterable
 
@@ -25,6 +26,31 @@ def format_number(number: float, digits: int = 3) -> str:
     decimals = digits - 1 - math.floor(math.log10(abs(number))) if number else 0
     text = f"{number:,.{max(decimals, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_lower_bound(bound: float, digits: int = 3) -> str:
+    """Return a lower bound with this many significant digits, never above it.
+
+    >>> format_lower_bound(0.99999), format_lower_bound(1.2399), format_lower_bound(0.0)
+    ('0.999', '1.23', '0')
+    """
+    return _rounded(bound, digits, decimal.ROUND_FLOOR)
+
+
+def format_upper_bound(bound: float, digits: int = 3) -> str:
+    """Return an upper bound with this many significant digits, never below it.
+
+    >>> format_upper_bound(2.71828), format_upper_bound(1234567.0, 2)
+    ('2.72', '1,300,000')
+    """
+    return _rounded(bound, digits, decimal.ROUND_CEILING)
+
+
+def _rounded(number: float, digits: int, direction: str) -> str:
+    if not math.isfinite(number):
+        return format_number(number)
+    context = decimal.Context(prec=digits, rounding=direction)
+    return format_number(float(context.create_decimal(number)), digits)
 
 
 def format_ratio(ratio: float) -> str:

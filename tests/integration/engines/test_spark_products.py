@@ -173,7 +173,7 @@ def test_an_error_of_an_executor_is_ours_and_names_no_row(kept: SparkProfiles) -
     """The rule arrives; which rows broke it stays where they are. Other errors are not hidden."""
     query = Query(tag="count", rho_units=1, n_cells=1)
     with pytest.raises(
-        InvalidDataError, match="the data break the rule 'a rule that 'all' break'"
+        InvalidDataError, match="the data violate the rule 'a rule that 'all' break'"
     ) as refused:
         kept.load_kw.add_up(BlockSums([query], always_refused.bind()))
     assert "meter 007" not in "".join(traceback.format_exception(refused.value))

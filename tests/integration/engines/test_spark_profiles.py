@@ -310,7 +310,7 @@ REFUSED = {
     "no reading that can stay": (
         ["id,timestamp,kwh", "a,2013-01-01 00:00,", "b,2013-01-01 01:00,much"],
         NoUsableReadingError,
-        "'value is not a number': 1, 'no value': 1",
+        r"dropped: 1 \(value is not a number\), 1 \(no value\)",
     ),
     "no row": (["id,timestamp,kwh"], NoUsableReadingError, "expected a reading, found nothing"),
     "a matrix": (["timestamp,a,b", "2013-01-01 00:00,1,2"], InvalidParameterError, "long or wide"),

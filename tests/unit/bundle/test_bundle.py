@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ from wattveil.bundle import bundle_files as bundles
 from wattveil.bundle import produce
 from wattveil.bundle.bundle_files import read_manifest, read_table, write_bundle
 from wattveil.bundle.keys import read_key, read_public_key, write_key
-from wattveil.bundle.manifest import NOT_PRIVATE, build_manifest, check_schema
+from wattveil.bundle.manifest import build_manifest, check_schema
 from wattveil.bundle.plan import plan_release, requested_products
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.verify.verify_bundle import verify_bundle
@@ -33,6 +34,7 @@ from wattveil.products.product import Choice, PublicFacts, Run, Work
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
+from wattveil.release.weak_guarantees import NOT_PRIVATE
 
 LIGHT = EVERYTHING.replace(weights=only("load"), label_epsilon=None)
 
@@ -201,7 +203,9 @@ def full_disk(_: int) -> None:
 def test_a_bundle_is_never_changed(tmp_path: Path) -> None:
     """An existing folder and a folder in nowhere are refused."""
     (tmp_path / "there").mkdir()
-    with pytest.raises(InvalidParameterError, match="never changed"):
+    with pytest.raises(
+        InvalidParameterError, match="already exists; bundles are never overwritten"
+    ):
         make_bundle(tmp_path / "there", LIGHT)
     with pytest.raises(InvalidParameterError, match="a new folder in one that exists"):
         bundles.check_out(tmp_path / "no" / "bundle")
@@ -219,6 +223,16 @@ def test_what_cannot_be_written_is_refused_before_anything_is_spent(
     with pytest.raises(InvalidParameterError, match=r"profiles must be .*min_days: 'many'"):
         release_bundle(odd, plan, tmp_path / "bundle")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_request_in_place_of_its_plan_is_refused_by_name(tmp_path: Path) -> None:
+    """The error names what to pass."""
+    given: Any = LIGHT
+    with pytest.raises(InvalidParameterError, match=r"plan_release\(request, profiles\.grid\)"):
+        release_bundle(some_profiles(), given, tmp_path / "bundle")
+    given = some_profiles()
+    with pytest.raises(InvalidParameterError, match=r"grid must be .*pass profiles\.grid"):
+        plan_release(LIGHT, given)
 
 
 def test_groups_by_themselves_are_paid_once(tmp_path: Path) -> None:

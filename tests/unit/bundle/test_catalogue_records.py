@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.catalogue_records import RECORDS, catalogue_records
-from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
+from wattveil.bundle.manifest import Manifest
 from wattveil.cli import app
+from wattveil.release.weak_guarantees import NOT_PRIVATE
 
 URL = "https://data.example/releases/1"
 STATED = {"doi": "10.1234/abc", "licence": "CC-BY-4.0", "curator": "Town", "all_meters": "6000"}

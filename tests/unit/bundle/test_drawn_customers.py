@@ -25,7 +25,7 @@ from wattveil.bundle.planner_files import (
     write_series,
     write_simbench,
 )
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import IgnoredColumnsWarning, InvalidFileError, InvalidParameterError
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
@@ -73,7 +73,6 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
     [
         ("", "header"),
         ("bus,volt\na,1\n", "header"),
-        ("bus,kv,phase\na,0.4,3\n", "unexpected column"),
         ("bus,kv\n,0.4\n", "line 2, bus"),
         ("bus,kv\na b,0.4\n", "line 2, bus"),
         ("bus,kv\na;new circuit,0.4\n", "line 2, bus"),
@@ -95,6 +94,14 @@ def test_a_broken_list_of_buses_is_refused(tmp_path: Path, text: str, where: str
     with pytest.raises(InvalidFileError) as refused:
         read_buses(path)
     assert refused.value.where == where
+
+
+def test_other_columns_of_a_list_of_buses_are_named(tmp_path: Path) -> None:
+    """They are not used; coordinates may be there."""
+    path = tmp_path / "buses.csv"
+    path.write_text("bus,kv,x,phase,owner\na,0.4,7,3,me\n")
+    with pytest.warns(IgnoredColumnsWarning, match="not used: phase, owner"):
+        assert read_buses(path) == (Bus("a", 0.4, 1, 0),)
 
 
 def test_a_missing_list_of_buses_is_refused(tmp_path: Path) -> None:
@@ -199,17 +206,18 @@ def test_a_folder_is_never_replaced(whole: Path, tmp_path: Path) -> None:
 
 
 def test_temperatures_of_a_file(tmp_path: Path) -> None:
-    """Days in any order; another column does no harm."""
+    """Days in any order; another column is named, and does no harm."""
     path = tmp_path / "weather.csv"
     path.write_text("station,day,temperature_c\nK,2025-01-02,-3.5\nK,2025-01-01,4\n")
-    assert read_temperatures(path) == {date(2025, 1, 1): 4.0, date(2025, 1, 2): -3.5}
+    with pytest.warns(IgnoredColumnsWarning, match="not used: station"):
+        assert read_temperatures(path) == {date(2025, 1, 1): 4.0, date(2025, 1, 2): -3.5}
 
 
 @pytest.mark.parametrize(
     ("text", "field", "rule"),
     [
         ("", "header", "columns day and temperature_c"),
-        ("date,temperature\n2025-01-01,4\n", "header", "columns day and temperature_c"),
+        ("date,temperature\n2025-01-01,4\n", "header", "a column day; a column temperature_c"),
         ("day,temperature_c\n1.1.2025,4\n", "line 2, day", "a date such as 2025-01-31"),
         ("day,temperature_c\n2025-01-01,4\n2025-01-01,5\n", "line 3, day", "occurs once"),
         ("day,temperature_c\n2025-01-01,\n", "line 2, temperature_c", "a number"),

@@ -1,18 +1,22 @@
 """Years of the customers of a group: their mix of clusters follows released shares."""
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from tests.sample_bundles import only, without_plan_simulation
 from wattveil import Profiles
+from wattveil.bundle.bundle_files import read_table
 from wattveil.bundle.customer_files import YearSample, group_mix, write_customers
-from wattveil.bundle.group_years import profiles_of, year_mix
+from wattveil.bundle.group_years import group_note, profiles_of, year_mix
 from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
+from wattveil.cli import app
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
 from wattveil.products.request import ReleaseRequest
@@ -84,6 +88,32 @@ def test_the_mix_of_all_groups_is_that_of_the_model(bundle: Path) -> None:
     of_all = model.typical.customers / model.typical.customers.sum()
     assert both == pytest.approx(of_all, abs=0.06)
     assert np.abs(np.array(mixes["house"]) - of_all).max() > 0.4
+
+
+def test_what_a_group_gives_to_a_sample_is_stated(bundle: Path, whole: Path) -> None:
+    """Its released number of customers, if there is one, and what is of all customers."""
+    assert "was not released" in group_note(bundle, "flat", years=True)
+    row = read_table(whole, "groups").to_pylist()[0]
+    note = group_note(whole, row["group"], years=False)
+    assert f"{row['customers']:,.0f} customers in the release" in note
+    assert "mix of clusters only" in note
+
+
+def test_weather_without_effect_is_flagged(bundle: Path, tmp_path: Path) -> None:
+    """At 18 degrees nobody heats or cools: the response is 0, and a column is not used."""
+    weather, out = tmp_path / "weather.csv", tmp_path / "years.csv"
+    days = [FIRST + dt.timedelta(days=day) for day in range(DAYS)]
+    rows = [f"{day},18,K" for day in days]
+    weather.write_text("\n".join(["day,temperature_c,station", *rows]))
+    command = ["synthesize", str(bundle), "--customers", "2", "--years", "--out", str(out)]
+    told = CliRunner().invoke(app, [*command, "--temperatures", str(weather), "--group", "flat"])
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.output.split())
+    for words in ("contains 0", "columns not used: station", "Group flat: its number"):
+        assert words in said
+    asked = [*command, "--temperatures", str(weather), "--force", "--json"]
+    record = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert "contains 0" in record["warning"]
 
 
 def test_a_release_without_shares_is_refused(bundle: Path, tmp_path: Path) -> None:

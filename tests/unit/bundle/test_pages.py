@@ -13,6 +13,7 @@ from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.card import card_text
 from wattveil.bundle.report import report_page
 from wattveil.products.tables import Table
+from wattveil.web.formatting import format_number
 
 MAX_BYTES = 1_500_000
 
@@ -60,14 +61,17 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
 
 
 def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
-    """The root mean square of std_kw over slots, of the group in which it is largest."""
+    """The root mean square of std_kw over slots: of each group, of which the largest is named."""
     shapes = read_table(whole, "load_shapes").to_pandas()
-    due = max((errors**2).mean() ** 0.5 for _, errors in shapes.groupby("group").std_kw)
+    due = {name: (errors**2).mean() ** 0.5 for name, errors in shapes.groupby("group").std_kw}
     page = (whole / "report.html").read_text(encoding="utf-8")
     (row,) = re.findall(r"<tr>(?:(?!</tr>).)*>standard error of a mean load<.*?</tr>", page)
-    planned, achieved = re.findall(r">([\d.]+) kW", row)
-    assert float(planned) > 0.0
-    assert float(achieved) == pytest.approx(due, rel=0.01)
+    (planned,) = re.findall(r">([\d.]+) kW", row)
+    assert float(planned) > 0.0  # of a group of mean size
+    ((low, high, name),) = re.findall(r">([\d.]+) to ([\d.]+) kW by group, largest: (\w+)<", row)
+    assert float(low) == pytest.approx(min(due.values()), rel=0.01)
+    assert float(high) == pytest.approx(due[name], rel=0.01)
+    assert due[name] == max(due.values())
 
 
 def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
@@ -133,7 +137,7 @@ def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
 
 
 def test_the_summary_states_the_mean_load(whole: Path) -> None:
-    """The mean of the groups by their customers, computed again; where the load is highest."""
+    """The mean of the groups by their customers, computed again, and its interval and clipping."""
     groups = read_table(whole, "groups").to_pydict()
     weight = dict(zip(groups["group"], groups["customers"], strict=True))
     load: dict[str, float] = {}
@@ -141,18 +145,22 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
     for row in shapes:
         share = weight[row["group"]] / sum(weight.values())
         load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
-    mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
+    mean = sum(load.values()) / 24.0
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert "The mean load per customer in the listed groups (by " in first
-    assert f" is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
-    at_peak = {row["group"]: row for row in shapes if row["time"] == peak}
     errors = dict(zip(groups["group"], groups["customers_std"], strict=True))
-    variance = sum(
-        (weight[name] * row["std_kw"]) ** 2 + (errors[name] * (row["load_kw"] - load[peak])) ** 2
-        for name, row in at_peak.items()
-    )
-    reach = 1.96 * variance**0.5 / sum(weight.values())
-    assert f"a maximum of {load[peak]:.2f} ± {reach:.2f} kW at {peak}" in first
+    variance: dict[str, float] = {}
+    for row in shapes:
+        own = (weight[row["group"]] * row["std_kw"]) ** 2
+        own += (errors[row["group"]] * (row["load_kw"] - load[row["time"]])) ** 2
+        variance[row["time"]] = variance.get(row["time"], 0.0) + own
+    reach = {time: 1.96 * own**0.5 / sum(weight.values()) for time, own in variance.items()}
+    wide = sum(reach.values()) / 24.0
+    assert f" is {mean:.2f} ± {wide:.2f} kW ({24 * mean:.1f} ± {24 * wide:.1f} kWh per d" in first
+    assert f"<b>{mean:.2f} ± {wide:.2f} kW</b>" in first
+    biases = zip(groups["group"], groups["max_clipping_bias_kw"], strict=True)
+    hidden = sum(weight[name] * bias for name, bias in biases) / sum(weight.values())
+    assert first.count(f"could add up to {format_number(hidden, 2)} kW") == 2
 
 
 def test_the_report_states_the_achieved_error_of_a_share(whole: Path) -> None:
@@ -160,7 +168,8 @@ def test_the_report_states_the_achieved_error_of_a_share(whole: Path) -> None:
     page = (whole / "report.html").read_text(encoding="utf-8")
     largest = 100.0 * max(read_table(whole, "cluster_shares").to_pydict()["share_std"])
     _, _, row = page.partition("error of a share")
-    assert f">{largest:.2g} percentage points<" in row.partition("</tr>")[0]
+    cell = row.partition("</tr>")[0]
+    assert f" to {largest:.2g} percentage points by group, largest: " in cell
     section = page.partition("<h2>Segments by group</h2>")[2].partition("</section>")[0]
     rows = read_table(whole, "cluster_shares").num_rows
     assert section.count('<rect class="series-') == section.count('class="error"') == rows

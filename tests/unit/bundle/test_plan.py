@@ -21,11 +21,13 @@ from wattveil.bundle.plan import (
     allotments_to_json,
     composed_epsilon,
     granted_plan,
+    noise_warnings,
     plan_for_error,
     plan_release,
     requested_products,
     split_budget,
 )
+from wattveil.bundle.release_tables import plan_lines
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import Composition
@@ -275,7 +277,7 @@ def test_a_release_of_nothing_is_refused() -> None:
         ),
         ({}, ["load", "shares"], "products must be without shares, which needs by"),
         ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
-        ({"weights": only()}, [], "products must be at least one product"),
+        ({"weights": only()}, [], "products: select at least one product"),
     ],
 )
 def test_a_named_product_that_is_impossible_is_refused(
@@ -424,3 +426,21 @@ def test_an_expectation_of_any_size_fits_the_manifest(power: int) -> None:
     text = (files("wattveil.bundle") / "manifest.schema.json").read_text()
     (pattern,) = re.findall(r'"expected": .*?"pattern": ("[^"]+")', text, re.DOTALL)
     assert re.search(json.loads(pattern), f"{expected.quantity}: {expected}")
+
+
+def test_a_plan_that_noise_will_hide_says_so() -> None:
+    """In the summary, by public numbers alone; a plan with a sufficient budget has no warning."""
+    public: dict[str, Any] = {"delta": 1e-6, "customers": 200, "typical_kw": 0.5, "clip_kw": 10.0}
+    hidden = ReleaseRequest(epsilon=0.3, weights={"synthesis": 0.0}, **public)
+    planned = plan_release(hidden, TimeGrid())
+    error, supported = planned.expected["load"][0].value, planned.expected["clusters"][2].value
+    assert error is not None
+    assert 1.96 * error > 0.5
+    assert supported == 0
+    about = [line.split(":")[0] for line in noise_warnings(planned)]
+    assert about == [one.name for one in planned.products]
+    assert set(noise_warnings(planned)) <= set(planned.summary.warnings)
+    lines = plan_lines(planned.summary.model_dump())
+    assert [line for line in lines if "Warning" in line][-2:] == lines[-2:]
+    clear = ReleaseRequest(epsilon=1.0, weights={"clusters": 0.0, "synthesis": 0.0}, **public)
+    assert noise_warnings(plan_release(clear, TimeGrid())) == ()

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +35,16 @@ from wattveil.bundle.series_bundle import (
     read_manifest,
     write_period,
 )
+from wattveil.bundle.series_erasure import erase_customers, erased_among
 from wattveil.bundle.series_request import Calendar, SeriesRequest
 from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
-from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    SeriesStateError,
+    UnstatedDaysWarning,
+)
 from wattveil.profiles import Profiles, Split, TimeGrid
 from wattveil.release import load_series
 from wattveil.release.load_series import LoadPeriod
@@ -450,9 +457,44 @@ def test_signatures(tmp_path: Path) -> None:
 def test_a_key_does_not_sign_a_series_that_began_unsigned(tmp_path: Path) -> None:
     """One signer or none: nothing is drawn."""
     series = some_series(tmp_path, 0)
-    with pytest.raises(InvalidParameterError, match="key must be none, as for the earlier"):
+    with pytest.raises(InvalidParameterError, match="key must be omitted: earlier periods are"):
         series.add(quarter(1), key=keys.new_key())
     series.add(quarter(1))
+
+
+def test_profiles_that_do_not_state_their_days_cause_a_warning(tmp_path: Path) -> None:
+    """The budget of a period is spent, perhaps on readings of another one."""
+    series = some_series(tmp_path, 0)
+    with pytest.warns(UnstatedDaysWarning, match="do not state their days"):
+        series.add(quarter(1))
+    first, end = series.request.days(2)
+    stated = {"readings": {"period": [str(first), str(end)]}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        series.add(replace(quarter(2), rules=stated))
+    manifests = [read_manifest(bundle) for bundle in series.bundles]
+    assert [one["days_checked"] for one in manifests] == [False, False, True]
+    report = series.verify()
+    assert report.accepted
+    (said,) = (text for text in report.not_proved if "days" in text)
+    assert said.endswith("no days were compared in 2026-Q1, 2026-Q2.")
+
+
+@pytest.mark.parametrize("value", ["absent", True, "yes"])
+def test_days_checked_may_be_absent_and_is_true_or_false(tmp_path: Path, value: object) -> None:
+    """Periods of earlier versions do not state it; any other value is refused."""
+    series = some_series(tmp_path, 0)
+    (bundle,) = series.bundles
+    manifest = read_manifest(bundle)
+    del manifest["days_checked"]
+    if value != "absent":
+        manifest["days_checked"] = value
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    report = series.verify()
+    assert report.accepted == (value != "yes")
+    if report.accepted:
+        unchecked = any("no days were compared in 2026-Q1" in text for text in report.not_proved)
+        assert unchecked == (value == "absent")
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
@@ -629,7 +671,7 @@ def test_profiles_of_other_days_are_refused(tmp_path: Path) -> None:
         ("2025-12-31", "2026-04-01"),
         ("2026-01-01", "2026-04-02"),
     ):
-        with pytest.raises(InvalidParameterError, match=r"2026-01-01 to 2026-03-31.*2026-Q1"):
+        with pytest.raises(InvalidParameterError, match=r"2026-Q1.*2026-01-01 to 2026-03-31"):
             series.add(stated(first, end), period="2026-Q1")
         assert not series.bundles
     series.add(stated("2026-01-01", "2026-04-01"), period="2026-Q1")  # no --again is needed
@@ -776,6 +818,24 @@ def test_an_erased_customer_keeps_its_odometer(tmp_path: Path) -> None:
     assert after.owners.size == before.owners.size - 1
     series.add(quarter(1))
     assert series.verify().accepted
+
+
+def test_erased_customers_who_return_are_counted(tmp_path: Path) -> None:
+    """A receipt names them until the series ends; one that is no receipt is refused."""
+    series = some_series(tmp_path, 0)
+    ids = quarter(1).customer_ids
+    assert erased_among(series, ids) == 0
+    first = erase_customers(series, [ids[1], f" {ids[1]} ", "nobody"])
+    assert (first.erased, first.already_erased, first.not_found) == (1, 0, 1)
+    assert erased_among(series, ids) == 1
+    assert erased_among(series, ids[2:]) == 0
+    series.add(quarter(1))  # it returns
+    second = erase_customers(series, [ids[1]])
+    assert (second.erased, second.already_erased, second.not_found) == (1, 0, 0)
+    assert series.verify().accepted
+    first.receipt.write_text("[1]")
+    with pytest.raises(InvalidFileError, match="receipts of erasures"):
+        erased_among(series, ids)
 
 
 def test_plans_cost_nothing(tmp_path: Path) -> None:

@@ -81,6 +81,9 @@ def test_public_statements_change_the_sampling_error(whole: Path, manifest: Mani
     assert plain is not None
     assert whole_population is not None
     assert not whole_population.any()
+    everybody = bias_record({**manifest, "selection": "all customers"}, tables)
+    bases = {one["basis"] for one in everybody if one["source"] == "sampling"}
+    assert bases == {"0, because all customers were selected"}
     found = population_std_kw(finite, tables)
     assert found is not None
     count = tables["groups"].column("customers").sum()

@@ -1,21 +1,27 @@
 """A true bundle is accepted; every fault that is planted is found, and named."""
 
+import gc
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.sample_bundles import broken, only, some_profiles
+from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.keys import read_public_key, write_key
 from wattveil.bundle.manifest import PROOFS, Manifest, request_sha256
 from wattveil.bundle.plan import plan_release, split_budget
 from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.release_tables import read_bundle
 from wattveil.bundle.verify import verify_budget, verify_content
 from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.cli import app
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Choice
@@ -53,6 +59,32 @@ def test_a_true_bundle_is_accepted(whole: Path) -> None:
     assert any("ran this software unchanged" in line for line in verdict.not_proved)
     assert not any("Whose key" in line for line in verdict.not_proved)
     assert json.loads(json.dumps(verdict.to_json()))["accepted"] is True
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
+def test_an_archive_is_verified_and_read_like_its_folder(whole: Path, tmp_path: Path) -> None:
+    """The zip that a server sends; a broken one, or one that leaves its folder, is refused."""
+    archive = tmp_path / "release.zip"
+    write_archive(whole, archive)
+    run = CliRunner().invoke(app, ["verify", str(archive), "--json"])
+    assert run.exit_code == 0, run.output
+    assert json.loads(run.output) == verify_bundle(whole).to_json()
+    bundle = read_bundle(archive)
+    assert bundle.manifest == read_manifest(whole)
+    assert bundle.to_arrow("load_shapes") == read_bundle(whole).to_arrow("load_shapes")
+    assert bundle.verify().accepted
+    unpacked = bundle.folder
+    del bundle
+    gc.collect()
+    assert not unpacked.exists()
+    outside = tmp_path / "outside.zip"
+    with zipfile.ZipFile(outside, "w") as packed:
+        packed.writestr("../manifest.json", "{}")
+    (tmp_path / "text.zip").write_text("no archive")
+    for name, rule in (("outside", "names of files inside it"), ("text", "its zip archive")):
+        with pytest.raises(InvalidFileError, match=rule):
+            read_bundle(tmp_path / f"{name}.zip")
+        assert CliRunner().invoke(app, ["verify", str(tmp_path / f"{name}.zip")]).exit_code == 1
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")

@@ -13,7 +13,8 @@ from wattveil import cli
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.keys import write_key
 from wattveil.cli import audit
-from wattveil.dossier.evidence import read_record, signature_text
+from wattveil.dossier.audit_evidence import read_record
+from wattveil.dossier.evidence import signature_text
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit
 from wattveil.lab.audit.release_audit import AuditReport, AuditRow
 from wattveil.privacy.guarantee import Tier

@@ -50,7 +50,7 @@ def test_a_changed_payload_and_lost_entries_are_found(data: Path) -> None:
     code, output = run("audit", "--data", data)
     assert code == 1
     assert "BROKEN every bundle has its stored hash" in output
-    assert "BROKEN no recorded entry is lost: the ledger is not the one last seen" in output
+    assert "BROKEN no recorded entry is lost: the database does not match this folder's" in output
 
 
 def test_an_export_is_checked_without_the_database(data: Path) -> None:
@@ -96,6 +96,16 @@ def test_a_lost_file_of_heads_is_accepted_with_a_reason(data: Path) -> None:
         (("audit", "--data", "nowhere"), 1, "--data: nowhere does not exist"),
         (
             ("audit", "--database", "postgresql://me:hunter2@host/name"),
+            2,
+            "database must be without a password",
+        ),
+        (
+            ("audit", "--database", "postgresql://me@host/name?sslmode=require&password=hunter2"),
+            2,
+            "database must be without a password",
+        ),
+        (
+            ("audit", "--database", "postgresql://me@host/name?sslpassword=hunter2"),
             2,
             "database must be without a password",
         ),

@@ -4,9 +4,9 @@ import datetime as dt
 import json
 import zoneinfo
 from pathlib import Path
+from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -97,7 +97,9 @@ def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path
     assert (record["customers"], record["profiles"], record["columns"]) == (2, 1, 48)
     assert record["rules"]["min_days"] == 1
     assert record["account"]["readings"]["rows_in"] == 482
-    assert record["account"]["customers_dropped"] == {"a cell of the grid without reading": 1}
+    assert record["account"]["customers_dropped"] == {
+        "no reading for at least one hour of the profile": 1
+    }
 
 
 def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path) -> None:
@@ -257,10 +259,22 @@ def test_latin_1_is_named(app: typer.Typer, tmp_path: Path) -> None:
         assert "iconv -f latin1 -t utf8" in " ".join(result.output.split())
 
 
-def test_a_data_frame_is_refused_with_what_to_do() -> None:
-    """Readings are read from files."""
-    with pytest.raises(InvalidParameterError, match="Parquet file first, got source='Table'"):
-        read_readings(pa.table({"id": [1]}))
+def test_what_is_neither_path_nor_table_is_refused_with_what_to_do() -> None:
+    """Readings are read from files, or from a table that exports Arrow."""
+    given: Any = 7
+    with pytest.raises(InvalidParameterError, match="such as a DataFrame, got source='int'"):
+        read_readings(given)
+
+
+def test_a_period_without_readings_states_their_days(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """The days that the readings span, which a wrong year is seen by."""
+    words = [str(source), "--out", str(tmp_path / "p.parquet"), "--timezone", "UTC"]
+    result = CliRunner().invoke(app, [*words, "--period", "2031-01-01", "2031-02-01"])
+    assert result.exit_code == 1
+    told = " ".join(result.output.split())
+    assert f"no reading is within --period; readings span {_FIRST.date()} to" in told
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -273,6 +287,11 @@ def test_no_customer_left_is_a_failure(
     result = CliRunner().invoke(app, [*words, "--json"] if as_json else words)
     assert result.exit_code == 1
     assert "no customer is left" in " ".join(result.stderr.split())
+    if as_json:
+        record = json.loads(result.stdout)
+        assert {"error", "message", "field", "rule", "value", "account"} <= record.keys()
+        assert record["out"] is None
+        assert "no customer is left" in record["message"]
     assert not out.exists()
     assert "readings on fewer than 300 days" in page.read_text(encoding="utf-8")
     if as_json:

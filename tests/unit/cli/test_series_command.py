@@ -5,11 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from tests.series_bundles import quarter
+from wattveil import LoadSeries
 from wattveil.cli import app, release
+from wattveil.products.request import ReleaseRequest
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-6", "--periods", "9", "--first", "2026-Q1")
 ZONE = ("--timezone", "Europe/London")
@@ -41,6 +44,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def check_stated_clipping(series: Path, warning: str) -> None:
+    """It states the released number of customers in the cell without an upper end."""
+    lengths = pq.read_table(series / "periods" / "001" / "tables" / "first_lengths.parquet")
+    far = max(lengths["customers"].to_pylist()[-1], 0.0)
+    assert "bands do not cover their load" in warning
+    assert f"{far:.0f} customers" in warning
+
+
 def test_a_series_from_beginning_to_end(place: Path) -> None:
     """Begin, plan, add, show, erase, verify, close."""
     series = place / "s"
@@ -51,17 +62,37 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert 0 < added["accrued_epsilon"] < added["epsilon"] == 4
     assert 0 < added["rho_left"] < 1
     assert "do not state their days" in added["warnings"][0]
+    check_stated_clipping(series, added["warnings"][-1])
     shown = run("show", series)
     assert "home" in shown
     assert "after two years" in shown
     for period in ("2026-Q1", "2026-Q2", "2026-Q3"):  # a row each
         assert period in shown
+    assert "bands do not cover their load" in " ".join(shown.split())
     newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
+    limits = " ".join(newest["known_limits"])
+    report = (series / "periods" / "003" / "report.html").read_text()
+    assert all("bands do not cover their load" in text for text in (limits, report))
     assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
     assert {*run_json("show", series)} == {"load", "load_duration", "customers", "trends"}
     (place / "ids.txt").write_text("household 1\n\n")
-    assert "Erased" in run("erase", series, place / "ids.txt")
-    assert run_json("erase", series, place / "ids.txt") == {"erased": True}
+    assert "1 id erased. Private receipt" in run("erase", series, place / "ids.txt")
+    (place / "ids.txt").write_text("household 1\nhousehold 2\nnobody\n")
+    assert "1 id erased; 1 already erased; 1 not found." in run("erase", series, place / "ids.txt")
+    again = run_json("erase", series, place / "ids.txt")
+    assert {name: again[name] for name in ("erased", "already_erased", "not_found")} == {
+        "erased": 0,
+        "already_erased": 2,
+        "not_found": 1,
+    }
+    receipts = json.loads((series / "private/erasures.json").read_text())
+    assert [len(one["erased"]) for one in receipts] == [1, 1, 0]
+    assert "household" not in (series / "private/erasures.json").read_text()
+    assert (series / "private/erasures.json").stat().st_mode & 0o777 == 0o600
+    (place / "ids.txt").write_text("nobody\n")
+    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q4", "--yes")
+    assert any("2 ids of this file had been erased" in text for text in added["warnings"])
+    assert "0 ids erased; 1 not found." in run("erase", series, place / "ids.txt", code=1)
     assert "passed" in run("verify", series)
     report = run_json("verify", series / "periods")
     assert report["accepted"]
@@ -103,6 +134,9 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     words = ("add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", "--yes")
     assert "2025-07-01 to 2025-09-30" in " ".join(run(*words, code=2).split())
     assert not [*(tmp_path / "groups" / "periods").iterdir()]
+    without = [*BUDGET[:2], *BUDGET[4:]]  # the default of a release
+    run("init", tmp_path / "default", *without)
+    assert LoadSeries(tmp_path / "default").request.delta == ReleaseRequest(epsilon=1.0).delta
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()

@@ -34,7 +34,9 @@ def test_every_option_has_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "PORT": "8500",
         "TLS_CERTIFICATE": "a.pem",
         "TLS_KEY": "a.key",
-        "BEHIND_PROXY": "10.0.0.1",
+        "BEHIND_PROXY": "10.0.0.1 10.1.0.0/24",
+        "PROCESSES": "2",
+        "COMPUTE_PROCESSES": "3",
         "OIDC_ISSUER": "https://identity.example",
         "OIDC_CLIENT_ID": "pages",
         "OIDC_CLIENT_SECRET_FILE": str(secret),
@@ -49,7 +51,8 @@ def test_every_option_has_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (seen["data"], seen["database"]) == (tmp_path, "postgresql:///wattveil")
     assert (seen["host"], seen["port"]) == ("0.0.0.0", 9000)  # noqa: S104 - nothing listens
     assert seen["tls"] == (Path("a.pem"), Path("a.key"))
-    assert seen["behind_proxy"] == "10.0.0.1"
+    assert seen["behind_proxy"] == ("10.0.0.1", "10.1.0.0/24")
+    assert (seen["processes"], seen["compute_processes"]) == (2, 3)
     openid = seen["openid"]
     assert (openid.issuer, openid.client_id, openid.client_secret, openid.audience) == (
         *("https://identity.example", "pages"),
@@ -78,7 +81,7 @@ def test_settings_of_a_provider_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("TLS_CERTIFICAT", "did you mean WATTVEIL_SERVE_TLS_CERTIFICATE"),
+        ("TLS_CERTIFICAT", "did you mean WATTVEIL_SERVE_TLS_CERTIFICATE?\n"),
         ("QQQQ", "no option of this name"),
     ],
 )

@@ -54,3 +54,18 @@ def test_bad_input_is_a_usage_error(app: typer.Typer, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "minutes must be one of" in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_homes_alone(app: typer.Typer, tmp_path: Path) -> None:
+    """With --homes there is no business and no industry; without it there are some."""
+    classes = []
+    for name, options in (("homes", ["--homes"]), ("all", [])):
+        out = tmp_path / f"{name}.parquet"
+        arguments = ["--customers", "400", "--days", "1", "--minutes", "60", "--out", str(out)]
+        result = CliRunner().invoke(app, [*arguments, *options])
+        assert result.exit_code == 0, result.output
+        attributes = pq.read_table(out.with_name(f"{name}.attributes.parquet"))
+        classes.append(set(attributes["class"].to_pylist()))
+    businesses = {"shop", "office", "restaurant", "industrial"}
+    assert not classes[0] & businesses
+    assert classes[1] & businesses

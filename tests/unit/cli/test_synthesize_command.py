@@ -156,6 +156,7 @@ def test_customers_of_a_group_have_its_shares(whole: Path, tmp_path: Path) -> No
         command = ["synthesize", str(whole), "--customers", "1000", "--out", str(out)]
         told = CliRunner().invoke(app, [*command, "--group", group])
         assert told.exit_code == 0, told.output
+        assert f"Group {group}: " in told.output
         clusters = Profiles.read_parquet(out).attributes["cluster"]
         own = table[table["group"] == group].set_index("cluster")["share"]
         for cluster, share in own.items():

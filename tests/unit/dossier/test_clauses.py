@@ -3,16 +3,17 @@
 import json
 import re
 from dataclasses import replace
-from importlib.resources import files
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.dossier.conftest import Files
+from tests.unit.dossier.conftest import Files, audit_record
 from wattveil.dossier.clauses import fields_in, read_standard, standard_names
-from wattveil.dossier.dossier_document import make_dossier
-from wattveil.dossier.evidence import DERIVED, Evidence, Field, Gap
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.dossier.dossier_document import dossier_page, make_dossier
+from wattveil.dossier.evidence import DERIVED, Field, Gap
+from wattveil.errors import InvalidParameterError
+from wattveil.lab.audit.audit_power import runs_to_detect
+from wattveil.privacy.guarantee import global_guarantee
 
 STANDARDS = ("cpuc", "ico", "iso-27559", "nist-800-226", "ofgem")
 MIN_FILLED, MAX_SEMICOLONS = 0.95, 4
@@ -129,12 +130,83 @@ def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files)
         assert words in field.text
 
 
+RELEASES = {
+    "load": ("approximate", "global", False, "Real ids: no, global tier. No table", "every value"),
+    "pseudonyms": (
+        "approximate",
+        "global",
+        False,
+        "Real ids: no, global tier.",
+        "includes these labels",
+    ),
+    "ids": ("approximate", "global", True, "Real ids: yes, global tier.", "includes these"),
+    "instance": ("instance", "instance", False, "Real ids: no, instance tier.", "No total of the"),
+    "both": ("instance", "instance", True, "Real ids: yes, instance tier.", "No total of the"),
+}
+
+
+@pytest.mark.parametrize("standard", STANDARDS)
+@pytest.mark.parametrize("case", RELEASES)
+def test_every_dossier_states_real_ids_and_what_the_total_covers(
+    counted: Files, standard: str, case: str
+) -> None:
+    """In any standard, from the manifest, and never as a question."""
+    variant, tier, real_ids, stated, covered = RELEASES[case]
+    evidence = counted.evidence(ledger=None, audit=None)
+    manifest = json.loads(json.dumps(evidence.manifest))
+    manifest["variant"], manifest["guarantee"]["tier"] = variant, tier
+    manifest["request"]["real_ids"] = real_ids
+    if case != "load":
+        channel = [["88", "12"], ["5", "95"], ["50", "50"]]
+        labels = {"name": "labels", "epsilon": "0.1", "channel": channel}
+        manifest["products"].append({**manifest["products"][0], **labels})
+    made = make_dossier(replace(evidence, manifest=manifest), standard, answers={})
+    (clause,) = (one for one in made.clauses if "Real customer ids" in one.clause.name)
+    assert clause.is_filled
+    assert not clause.all_said
+    ids, total = (answer.text for answer in clause.answers)
+    assert ids.startswith(stated)
+    assert covered.replace("value", "published value") in total
+    # e^0.1 = 1.10517..., rounded up
+    assert ("at most 1.11" in total) == (case in {"pseudonyms", "ids"})
+    record = made.to_json()
+    assert (record["real_ids"], record["tier"]) == (real_ids, tier)
+    fact = f"real customer ids ({tier} tier)"
+    assert fact in dossier_page(made)
+    asked = {name for one in made.standard.real_ids_clauses for name in one.questions}
+    assert len(asked) == 4
+    assert (asked <= set(made.open_questions)) == real_ids
+    accuracy = "correct with a probability of 88.0 % to 95.0 %"
+    assert (accuracy in dossier_page(made)) == (case == "ids")
+
+
+def test_bounds_of_an_audit_are_rounded_towards_less_evidence(counted: Files) -> None:
+    """A lower bound, and the largest one that was possible, are never shown above their value."""
+    record: dict[str, Any] = audit_record()
+    (bound,) = record["audits"]
+    bound.update(epsilon_lower_bound=0.49996, max_epsilon=0.99996)
+    evidence = replace(counted.evidence(audit=None), audit=record, files={"audit": "audit.json"})
+    found = evidence.field("audit", "bounds_text")
+    assert isinstance(found, Field)
+    (row,) = found.rows
+    assert row["epsilon at least"] == "0.499"
+    assert row["largest bound that this audit could give"] == "0.999"
+    power = evidence.field("audit", "power_text")
+    assert isinstance(power, Field)
+    (row,) = power.rows
+    claim = global_guarantee(epsilon=0.5, delta=1e-6)
+    runs = runs_to_detect(claim, excess=1.0, level=0.05)
+    assert runs is not None
+    shown = int(row["true epsilon 100 % larger"].replace(",", ""))
+    assert runs <= shown < 1.1 * runs
+
+
 def test_a_question_stands_once_in_a_clause(counted: Files) -> None:
-    """Three answers of a clause lack the same file."""
+    """Four answers of a clause lack the same file."""
     dossier = counted.dossier("ico", audit=None)
     (clause,) = (one for one in dossier.clauses if one.clause.name == "The test and its result")
-    assert [len(answer.missing) for answer in clause.answers] == [1, 1, 1]
-    assert [len(clause.missing(answer)) for answer in clause.answers] == [1, 0, 0]
+    assert [len(answer.missing) for answer in clause.answers] == [1, 1, 1, 1]
+    assert [len(clause.missing(answer)) for answer in clause.answers] == [1, 0, 0, 0]
 
 
 def test_what_is_not_stated_is_a_blank(counted: Files) -> None:
@@ -150,8 +222,10 @@ def test_derived_fields_are_used_and_known() -> None:
     """No derived field without a clause, and no field of a source that is unknown."""
     named = set()
     for name in STANDARDS:
-        text = files("wattveil.dossier").joinpath("standards", f"{name}.toml").read_text("utf-8")
-        named |= set(fields_in(text))
+        standard = read_standard(name)
+        clauses = (*standard.clauses, *standard.real_ids_clauses)
+        answers = (text for one in clauses for text in one.answers)
+        named |= {field for text in answers for field in fields_in(text)}
     assert set(DERIVED) <= named
     assert {source for source, _ in named} == {"manifest", "verify", "ledger", "audit"}
 
@@ -172,13 +246,6 @@ def test_what_was_recomputed_follows_from_the_tier(counted: Files) -> None:
         assert says in found[0].text
         assert says not in found[1].text
         assert says_instead in found[1].text
-
-
-def test_a_period_of_a_series_has_no_dossier(tmp_path: Path) -> None:
-    """Its manifest is another one: the error names what is not supported."""
-    (tmp_path / "manifest.json").write_text('{"manifest_version": "series-1"}')
-    with pytest.raises(InvalidFileError, match="series are not supported"):
-        Evidence.read(tmp_path)
 
 
 def test_the_instance_tier_claims_no_protection_of_overlaps(counted: Files) -> None:
@@ -206,7 +273,7 @@ def test_answers_of_a_person_are_taken(counted: Files) -> None:
     evidence = counted.evidence()
     made = make_dossier(evidence, "ico", answers={question: "Because."})
     assert len(made.open_questions) + 1 == len(standard.questions)
-    other = read_standard("cpuc").questions[0]
+    other = read_standard("cpuc").questions[-2]
     assert other not in standard.questions
     assert make_dossier(evidence, "ico", answers={other: "x"}).open_questions == standard.questions
     with pytest.raises(InvalidParameterError, match="Why"):
@@ -222,7 +289,10 @@ def test_one_missing_field_does_not_blank_an_answer(counted: Files) -> None:
     evidence.manifest["contact"] = "not stated"
     questions = set()
     for name in ("ico", "cpuc", "ofgem"):
-        for said in ({}, {"contact: not stated in the manifest. What is it?": "desk@town.example"}):
+        for said in (
+            {},
+            {"The manifest does not state: contact. What is it?": "desk@town.example"},
+        ):
             made = make_dossier(evidence, name, answers=said)
             answer = next(
                 answer
@@ -243,7 +313,7 @@ def test_one_missing_field_does_not_blank_an_answer(counted: Files) -> None:
 
 def test_a_person_may_answer_for_a_file(counted: Files) -> None:
     """Without an audit record, what a person states about tests stands in its place, as such."""
-    gap = Evidence.absent("audit")
+    gap = counted.evidence().absent("audit")
     made = make_dossier(
         counted.evidence(audit=None), "ico", answers={gap.question: "A walk-through in May."}
     )

@@ -87,7 +87,7 @@ def test_an_inconclusive_audit_is_signed_with_a_reason_only(counted: Files, tmp_
     options += ["--answers", answers, "--sign", counted.key]
     code, output = run(files, tmp_path / "second", *options)
     assert code == 2
-    assert "--inconclusive-reason: 1 audit could not have refuted a claim" in output
+    assert "--inconclusive-reason must be given to sign" in output
     assert not (tmp_path / "second").exists()
     reason = ["--inconclusive-reason", "Repeated next month."]
     code, output = run(files, tmp_path / "third", *options, *reason)
@@ -97,6 +97,24 @@ def test_an_inconclusive_audit_is_signed_with_a_reason_only(counted: Files, tmp_
     code, output = run(files, tmp_path / "fourth", "--standard", "ico", *reason)
     assert code == 2
     assert "a text, given with --sign" in output
+
+
+def test_a_missing_audit_is_signed_with_a_reason_only(counted: Files, tmp_path: Path) -> None:
+    """No audit is not easier to sign than a weak one."""
+    words = ["dossier", counted.bundle, "--standard", "cpuc", "--ledger", counted.ledger]
+    first = tmp_path / "first"
+    assert WIDE.invoke(app, [*map(str, words), "--out", str(first)]).exit_code == 0
+    answers = tmp_path / "filled.toml"
+    asked = tomllib.loads((first / "answers.toml").read_text())
+    answers.write_text("\n".join(f'{json.dumps(name)} = "yes"' for name in asked))
+    words += ["--answers", answers, "--sign", counted.key, "--out", tmp_path / "second"]
+    done = WIDE.invoke(app, [*map(str, words)])
+    assert done.exit_code == 2
+    assert "--inconclusive-reason must be given to sign" in done.output
+    assert "There is no record of attacks and audits" in done.output
+    done = WIDE.invoke(app, [*map(str, words), "--inconclusive-reason", "Planned for May."])
+    assert done.exit_code == 0, done.output
+    assert "because: Planned for May." in (tmp_path / "second/dossier.md").read_text()
 
 
 def test_several_standards_share_one_file_of_answers(counted: Files, tmp_path: Path) -> None:

@@ -272,7 +272,9 @@ def test_bad_input_is_refused(
         with pytest.raises(InvalidParameterError, match=words):
             compare_on_feeder(real, synthetic, **changes)
     unknown = named_profiles(homes_kw[:2], "made", ("x", None))
-    with pytest.raises(InvalidDataError, match="rows made1 break the rule 'each of the synthetic"):
+    with pytest.raises(
+        InvalidDataError, match="rows made1 violate the rule 'each of the synthetic"
+    ):
         compare_on_feeder(real, unknown, by="class")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import IgnoredColumnsWarning, InvalidFileError, InvalidParameterError
 from wattveil.grid import Feeder, read_feeder
 
 BUSES = """bus,base_kv,slack_pu,p_kw,q_kvar
@@ -86,13 +86,30 @@ def test_tables(folder: Path) -> None:
     )
 
 
+def test_all_problems_of_a_header_are_named_at_once(folder: Path) -> None:
+    """Two missing columns and one that occurs twice."""
+    header = "bus,kv,pu,p_kw,q_kvar,p_kw"
+    (folder / "buses.csv").write_text(BUSES.replace("bus,base_kv,slack_pu,p_kw,q_kvar", header))
+    with pytest.raises(InvalidFileError) as refused:
+        read_feeder(folder)
+    for words in ("a column base_kv (nominal", "a column slack_pu (volt", "a single column p_kw"):
+        assert words in refused.value.expected
+
+
+def test_other_columns_are_not_used_and_named(folder: Path) -> None:
+    """A rating under another name is not read: the warning has it, and the names that are."""
+    (folder / "branches.csv").write_text(BRANCHES.replace("rated_a", "rating"))
+    with pytest.warns(IgnoredColumnsWarning, match=r"not used: rating\. .* b_us, rated_a"):
+        feeder = read_feeder(folder)
+    assert np.isnan(feeder.rated_a).all()
+
+
 @pytest.mark.parametrize(
     ("table", "old", "new", "words"),
     [
         ("buses", "p_kw", "p_mw", "header: expected a column p_kw"),
         ("buses", "base_kv", "kv", "a column base_kv (nominal voltage in kV, phase to phase"),
         ("buses", "slack_pu", "pu", "a column slack_pu (voltage of the substation"),
-        ("branches", "rated_a", "rating", "unexpected column: expected only the columns from_bus"),
         ("buses", "1.02", "", "slack_pu: expected a value in one row, found 0"),
         ("buses", "b,11,,", "b,11,1.0,", "expected a value in one row, found 2"),
         ("buses", "c,11", "c,0.4", "expected one voltage level in every row, found [0.4, 11.0]"),

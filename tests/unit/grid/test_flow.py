@@ -129,7 +129,7 @@ def test_bad_loads_are_refused(four_buses: Feeder) -> None:
         power_flow(four_buses, load_kw=np.ones(3), load_kvar=good)
     with pytest.raises(InvalidParameterError, match=r"load_kvar must be of shape \(2, 4\)"):
         power_flow(four_buses, load_kw=good, load_kvar=np.ones(4))
-    with pytest.raises(InvalidDataError, match="rows 1 break the rule 'load_kvar is finite'"):
+    with pytest.raises(InvalidDataError, match="rows 1 violate the rule 'load_kvar is finite'"):
         power_flow(four_buses, load_kw=good, load_kvar=[[1.0] * 4, [np.nan] * 4])
     with pytest.raises(InvalidParameterError, match="slack_pu must be a voltage above 0, or 2"):
         power_flow(four_buses, load_kw=good, load_kvar=good, slack_pu=[1.0, 1.0, 1.0])

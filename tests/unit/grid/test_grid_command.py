@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from wattveil.arrays import Floats
+from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.customer_files import write_customers
 from wattveil.cli import app
 from wattveil.profiles import Profiles
 
@@ -42,15 +44,19 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     assert "…" not in result.output  # nothing is cut off, on a terminal of the usual width
     assert all(len(line) <= 80 for line in result.output.splitlines())
     assert "classes; total variation of the class mixes: 0.000" in result.output
-    for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "detected", "Private"):
+    for words in ("150 houses on 123 buses", "A1 voltage", "detected", "Private"):
         assert words in result.output
     summary = result.output.partition("All metrics")[0]
-    for words in ("Margin ±5 %", "peak load", "different", "not the noise of the release"):
+    for words in ("Margin ±5 %", "peak load", "different", "Neither covers the noise"):
         assert words in " ".join(summary.split())
     assert "Zero for both real and synthetic customers: A2 readings" in " ".join(
         result.output.split()
     )
+    said = " ".join(result.output.split())
+    hidden = int(said.partition(" more metric")[0].rpartition(" ")[2])
     page = report.read_text()
+    assert page.count("inconclusive (no power)</td>") == hidden > 0  # the page keeps them
+    assert "A3 losses" in page
     assert "INTERNAL: exact figures" in page
     for title in ("Voltage magnitude", "Voltage phase", "along the feeder", "After-diversity"):
         assert title in page
@@ -120,6 +126,17 @@ def test_synthetic_customers_without_the_class_are_explained(
     assert result.exit_code == 2
     for words in ("--by must be an attribute of the synthetic", "omit it", "release of that class"):
         assert words in " ".join(result.output.split())
+
+
+def test_swapped_files_are_refused(files: list[str], whole: Path, tmp_path: Path) -> None:
+    """Customers of a release in the place of real ones; both files are named."""
+    drawn = tmp_path / "drawn.parquet"
+    write_customers(whole, drawn, customers=50, seed=1)
+    for command in ("grid", "evaluate"):
+        result = CliRunner().invoke(app, [command, str(drawn), files[0]], env={"COLUMNS": "300"})
+        assert result.exit_code == 2
+        for words in ("drawn.parquet", "profiles.parquet", read_manifest(whole)["release_id"]):
+            assert words in result.output
 
 
 def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """Plans of load shapes and duration curves against what was realised."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.simulated_load import simulated_homes
 from wattveil.errors import InvalidParameterError
-from wattveil.products.load import plan_load_duration, plan_load_shapes
+from wattveil.products.load import LoadPlan, plan_load_duration, plan_load_shapes
 from wattveil.release.group_load import load_duration_curve, load_shapes
 
 RUNS = 100
@@ -69,6 +72,33 @@ def test_plan_follows_its_public_estimates() -> None:
     assert error(epsilon=3.0) < 0.6 * error()
     assert error(customers=[200] * 5) > error()
     assert error(clip_kw=20.0) > 2.0 * error()
+
+
+@pytest.mark.parametrize(
+    ("plan", "customers"), [(plan_load_shapes, [66, 67, 67]), (plan_load_duration, [200])]
+)
+def test_planned_error_does_not_rise_with_epsilon(
+    plan: Callable[..., LoadPlan], customers: list[int]
+) -> None:
+    """At a small epsilon a lower clipping level removes noise; the plan must not promise less."""
+    options: dict[str, Any] = {"delta": 1e-6, "typical_kw": 0.5, "max_clip_kw": 10.0}
+    epsilons = [0.05, 0.095, 0.15, 0.212, 0.3, 0.31, 0.5, 1.0, 9.0]
+    errors = np.array(
+        [plan(customers=customers, epsilon=at, **options).error_kw for at in epsilons]
+    )
+    assert (errors[1:] <= errors[:-1] * (1.0 + 1e-12)).all()
+    assert (errors[-1] < 0.5 * errors[0]).all()
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.02, 20.0), st.floats(1.0, 3.0), st.integers(10, 3000), st.floats(0.1, 2.0))
+def test_more_budget_never_plans_more_error(
+    epsilon: float, more: float, customers: int, typical_kw: float
+) -> None:
+    """For any two epsilons, numbers of customers and sizes."""
+    options: dict[str, Any] = {"customers": [customers], "delta": 1e-6, "typical_kw": typical_kw}
+    less, better = (plan_load_shapes(epsilon=e, **options) for e in (epsilon, epsilon * more))
+    assert better.error_kw[0] <= less.error_kw[0] * (1.0 + 1e-12)
 
 
 def test_plan_of_a_year() -> None:

@@ -10,8 +10,6 @@ from wattveil.products.public_estimate import (
     MAX_CUSTOMERS,
     MAX_TYPICAL_KW,
     MIN_TYPICAL_KW,
-    delta_warning,
-    guarantee_warnings,
     rounded_customers,
     rounded_kw,
     rounding_notes,
@@ -102,36 +100,3 @@ def test_rounding_is_reported_if_it_happened() -> None:
     assert rounding_notes({"customers": 1000, "typical_kw": 0.5417}) == [size]
     assert rounding_notes({"customers": 1409, "epsilon": 1.0}) == [customers]
     assert rounding_notes({"customers": 1000, "typical_kw": 0.5}) == []
-
-
-@pytest.mark.parametrize(
-    ("delta", "customers", "warns"),
-    [
-        (1e-6, 1000, False),
-        (0.999e-3, 1000, False),
-        (1e-3, 1000, True),
-        (2e-3, 1000, True),
-        (1e-6, 10**6, True),
-        (5e-3, 200, True),
-    ],
-)
-def test_delta_at_or_above_one_over_customers_is_warned_of(
-    delta: float, customers: int, *, warns: bool
-) -> None:
-    """At the border itself too."""
-    assert (delta_warning(delta, customers) is not None) == warns
-
-
-def test_the_warning_names_delta_estimate_and_rule() -> None:
-    """The message names what to change."""
-    text = delta_warning(0.01, 2000) or ""
-    for words in ("delta = 0.01", "1/customers = 0.0005", "2,000 customers", "well below"):
-        assert words in text
-
-
-@pytest.mark.parametrize(("epsilon", "warns"), [(0.1, False), (10.0, False), (10.1, True)])
-def test_an_epsilon_above_ten_is_warned_of(epsilon: float, *, warns: bool) -> None:
-    """Beside a warning about delta, not instead of it."""
-    found = guarantee_warnings(epsilon=epsilon, delta=0.01, customers=1000)
-    assert len(found) == 1 + warns
-    assert any(f"epsilon = {epsilon:g}" in text for text in found) == warns

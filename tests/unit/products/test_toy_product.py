@@ -141,7 +141,7 @@ def test_options_are_validated_by_the_product(toy: Product) -> None:
         ({"none": {}}, r"options must be for one of: .*toy"),
         ({"toy": {"multiple": "5"}}, "options.toy.multiple must be a whole number"),
         ({"toy": {"multiple": -1}}, "options.toy.multiple must be a whole number"),
-        ({"toy": {"many": 1}}, "options.toy.many must be omitted"),
+        ({"toy": {"many": 1}}, "unknown field options.toy.many"),
         ({"toy": 3}, "options.toy"),
     ):
         with pytest.raises(InvalidParameterError, match=field):
@@ -157,7 +157,7 @@ def test_options_of_a_subclass_are_refused(toy: Product) -> None:
     class Same(ToyOptions):
         pass
 
-    with pytest.raises(InvalidParameterError, match=r"options\.toy\.further must be omitted"):
+    with pytest.raises(InvalidParameterError, match=r"unknown field options\.toy\.further"):
         REQUEST.replace(options={"toy": More()})
     found = REQUEST.replace(options={"toy": Same(multiple=5)}).options["toy"]
     assert (type(found), found.multiple) == (toy.Options, 5)
@@ -165,7 +165,7 @@ def test_options_of_a_subclass_are_refused(toy: Product) -> None:
     class MoreAbout(About):
         further: str = "x"
 
-    with pytest.raises(InvalidParameterError, match="further must be omitted"):
+    with pytest.raises(InvalidParameterError, match=r"unknown field .*further"):
         REQUEST.replace(about=MoreAbout())
 
 

@@ -246,6 +246,15 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
     assert not Years().headline({}, Choice(request=REQUEST, grid=grid)).sentence
 
 
+def test_what_was_achieved_is_not_known(bundle: Path) -> None:
+    """Beside each planned difference with its range, the report says why there is none."""
+    page = (bundle / "report.html").read_text(encoding="utf-8")
+    for name, planned in (("coincident peak", "-10 % (-20 to 10)"), ("annual energy", "0 % (-10")):
+        row = page.partition(f"difference of the {name} from real")[2].partition("</tr>")[0]
+        assert planned in row
+        assert "not known without the data" in row
+
+
 def test_the_plan_is_simulated() -> None:
     """With next to no noise energy and peak are nearly right; with much noise they are not."""
 
@@ -254,11 +263,12 @@ def test_the_plan_is_simulated() -> None:
             first_day=FIRST, n_clusters=2, epsilon=epsilon, split=Split.WEEKDAY_WEEKEND
         )
         plan = plan_years(model, n_customers=60, n_days=DAYS, typical_kw=0.5)
-        return plan.energy_error + plan.peak_error
+        ends = (*plan.energy_bias[1:], *plan.peak_bias[1:])
+        return max(map(abs, ends))
 
-    # Of three, since noise may cancel: one of 16 plans with so much noise was below 0.26. Eight
-    # with next to none were 0.15 to 0.2.
-    assert error(1e4) < 0.22 < max(error(0.01) for _ in range(3))
+    # Largest difference of four releases: 0.15 to 0.16 in four plans with next to no noise, above
+    # 0.5 in six plans with much.
+    assert error(1e4) < 0.3 < error(0.01)
 
 
 def test_years_in_every_format(bundle: Path, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_customers_are_left_out_for_a_reason_each(source: Path) -> None:
     assert build.account.customers_dropped == {
         "no usable reading": 2,
         "readings on fewer than 10 days": 1,
-        "a cell of the grid without reading": 1,
+        "no reading for at least one hour of the profile": 1,
         "a gap of more than 29.5 hours": 1,
     }
     assert build.account.customers_in == 6

@@ -341,7 +341,7 @@ def test_local_time_and_unknown_elements_are_noted(tmp_path: Path) -> None:
     odd = block("<weather>fine</weather>", reading(1))
     assert len(read_text(tmp_path, feed(zone, point(), meter(), kind(), odd), problems)) == 1
     assert problems.notes == {
-        "local time rules are not used, starts are UTC": 1,
+        "local-time rules ignored; start times are UTC": 1,
         "element that is not known in a block": 1,
     }
 

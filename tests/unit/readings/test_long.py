@@ -275,7 +275,7 @@ def test_the_rows_themselves_go_to_a_file(write: Write, tmp_path: Path) -> None:
     assert readings.report.rows_in == 6
     lines = problems.read_text(encoding="utf-8").splitlines()
     assert len(lines) == 5
-    assert 'unreadable time stamp,5,"a, someday, 1"' in lines
+    assert 'unreadable time stamp,line 6,"a, someday, 1"' in lines
     assert sum("conflicting duplicates" in line for line in lines) == 2
 
 

@@ -14,8 +14,9 @@ from wattveil.errors import InvalidDataError, InvalidParameterError, SimulatedNo
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release import group_load
-from wattveil.release.group_load import LoadShapes, load_shapes
+from wattveil.release.group_load import LoadShapes, load_duration_curve, load_shapes
 
 RUNS = 60
 CUSTOMERS = 1500
@@ -315,3 +316,14 @@ def test_levels_of_other_types_are_refused() -> None:
     rows, other = np.ones((3, 24)), Fraction(1, 2)
     with pytest.raises(InvalidParameterError, match="levels must be texts, numbers or dates"):
         load_shapes(rows, groups=[other] * 3, levels=[other], epsilon=1.0, delta=1e-6)
+
+
+def test_half_hours_of_profiles_are_one_day() -> None:
+    """Profiles state their slots: 48 of them are not two days of 24."""
+    grid = TimeGrid(minutes=30)
+    load_kw = np.random.default_rng(8).gamma(2.0, 0.3, (60, grid.columns))
+    ids = tuple(map(str, range(60)))
+    profiles = Profiles(customer_ids=ids, load_kw=load_kw, grid=grid, timezone="UTC")
+    released = load_duration_curve(profiles, epsilon=1.0, delta=1e-6)
+    assert released.load_kw.shape == (1, 48)
+    assert released.shapes.mean_kw.shape == (1, 48)

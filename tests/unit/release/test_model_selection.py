@@ -73,7 +73,9 @@ def test_a_search_is_refused_before_anything_is_spent(name: str, kind: type) -> 
         assert part in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["GridSearchCV, own score", "cross_validate"])
+@pytest.mark.parametrize(
+    "name", ["GridSearchCV", "cross_val_score", "GridSearchCV, own score", "cross_validate"]
+)
 def test_a_pipeline_hides_nothing(name: str) -> None:
     """Its last step is copied with it."""
     pipeline = make_pipeline(Normalizer(), PrivateKMeans())

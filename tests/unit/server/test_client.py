@@ -18,9 +18,17 @@ import pytest
 from tests.certificates import self_signed
 from wattveil import connect
 from wattveil.bundle.verify.verify_bundle import VerificationReport
+from wattveil.declaration import unknown_field
 from wattveil.errors import InvalidParameterError, ServerRefusalError
 from wattveil.server import client
-from wattveil.server.client import RemoteDatasets, RemoteRelease, RemoteReleases, Transport
+from wattveil.server.client import (
+    Quote,
+    RemoteBudget,
+    RemoteDatasets,
+    RemoteRelease,
+    RemoteReleases,
+    Transport,
+)
 
 TOKEN = "wattveil_secret"  # noqa: S105 - of no server
 
@@ -436,3 +444,47 @@ def test_no_data_sets_and_no_releases_are_empty_tables() -> None:
         frame = found.to_pandas()
         assert (len(frame), len(frame.columns) > 2) == (0, True)
     assert VerificationReport(findings=(), not_proved=()).to_pandas().empty
+
+
+def test_a_quote_prints_as_text() -> None:
+    """Price, number of customers and expected error, with its range; not the fields as sent."""
+    expected = [
+        {
+            "quantity": "error of a curve",
+            "value": 0.06,
+            "unit": "kW",
+            "low": 0.03,
+            "high": 0.1,
+        },
+        {"quantity": "loss", "value": 130.0, "unit": "%", "low": 40.0, "high": 444.0},
+        {"quantity": "distinguishable clusters", "value": 3, "unit": "of 3", "low": None},
+        {"quantity": "error estimate", "value": None, "unit": "not available"},
+    ]
+    plan = {
+        "customers_estimate": 500,
+        "products": [{"name": "clusters", "expected": expected}],
+        "warnings": ["no cluster is expected to be supported."],
+    }
+    text = repr(Quote({"epsilon": "0.5", "delta": "1e-06", "rho": "7701089028", "plan": plan}))
+    assert "epsilon 0.5" in text
+    assert "about 500 customers" in text
+    assert "error of a curve 0.06 kW (0.03 to 0.1); loss 130 % (40 to 444); distinguishable" in text
+    assert "7701089028" not in text
+    assert "{" not in text
+    assert text.endswith("Warning: no cluster is expected to be supported.")
+    assert repr(Quote()).startswith("Quote: ")
+
+
+def test_a_budget_prints_as_text() -> None:
+    """What is spent of each account, not the fields as sent."""
+    own = {"epsilon_cap": "2.0", "epsilon_spent": "0.5", "share_spent": 0.25, "rho": "77010"}
+    text = repr(RemoteBudget(own=own, dataset=None))
+    assert text == "Budget:\n  you: epsilon 0.5 of 2 spent (25 %)"
+
+
+def test_an_unknown_field_is_named() -> None:
+    """As the command line names it."""
+    wrong = {"field": "nclusters", "rule": unknown_field("nclusters", ["n_clusters"])}
+    refusal = ServerRefusalError("invalid_request", "not valid", {"errors": [wrong]})
+    assert "unknown field nclusters; did you mean n_clusters?" in str(refusal)
+    assert "must be omitted" not in str(refusal)

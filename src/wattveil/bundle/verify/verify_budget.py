@@ -77,7 +77,7 @@ def budget_findings(manifest: dict[str, Any]) -> Iterator[Finding]:
         )
     yield from _both_accountants("the release", products, whole, claimed.epsilon, claimed.delta)
     if manifest["cumulative"] != ALONE:
-        yield cumulative_finding(manifest, _composition(products))
+        yield cumulative_finding(manifest, granted(products))
 
 
 def _both_accountants(
@@ -88,7 +88,7 @@ def _both_accountants(
     delta: float,
 ) -> Iterator[Finding]:
     """Compare a claim with the closed form on grants and with distributions on mechanisms."""
-    total = _composition(products)
+    total = granted(products)
     seen = f"claimed {epsilon!r} at delta {delta!r}, closed form {total.epsilon(delta):.6g}"
     yield Finding(f"{what}: epsilon and delta", total.delta(epsilon) <= delta, seen)
     if not delta:  # labels alone, whose cost is a plain epsilon
@@ -104,8 +104,8 @@ def _both_accountants(
         yield Finding(check, agrees, f"epsilon = {other:.6g} at delta = {delta!r}")
 
 
-def _composition(products: Sequence[Record]) -> Composition:
-    """Add the grants up."""
+def granted(products: Sequence[Record]) -> Composition:
+    """Add the grants of the products of a release up."""
     grants = [product["grant"] for product in products]
     return Composition(
         rho_units=sum(int(grant["rho_units"]) for grant in grants),

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
 from wattveil.bundle.cumulative import ALONE
-from wattveil.bundle.manifest import NOT_PRIVATE, VERSION, Manifest, check_names, check_schema
+from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import SUM, budget_findings
 from wattveil.bundle.verify.verify_content import (
     WRITERS,
@@ -23,7 +23,7 @@ from wattveil.bundle.verify.verify_content import (
     is_same_software,
 )
 from wattveil.products.findings import Finding, NotRun, gathered
-from wattveil.products.public_estimate import guarantee_warnings
+from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
@@ -37,7 +37,8 @@ _FORMAT_MAY_DIFFER = (
 )
 _ALL = "all other checks"
 _OLDER = "Verify it with the version of Wattveil that wrote it, or ask the publisher which one did."
-_SIGNATURE, _UNSIGNED = "the signature", "the bundle has none: the publisher is not proved"
+_SIGNATURE = "the signature"
+_UNSIGNED = "the bundle has none: the publisher's identity is not verified"
 _NOT_SIGNED = NotRun(
     _SIGNATURE, _UNSIGNED, "Ask the publisher for a signed bundle (`wattveil release --key`)."
 )
@@ -92,8 +93,11 @@ class VerificationReport(Result):
         }
 
 
-def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
+def verify_bundle(
+    bundle: str | Path, *, trusted: Ed25519PublicKey | None = None
+) -> VerificationReport:
     """Check a bundle; ``trusted`` is the public key that must have signed it."""
+    bundle = Path(bundle)
     manifest = read_manifest(bundle)
     if (refused := refused_manifest(manifest)) is not None:
         return refused
@@ -173,7 +177,8 @@ def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:
         delta=float(manifest["guarantee"]["delta"]),
         customers=manifest["request"]["customers"],
     )
-    return (*found, NOT_PRIVATE) if manifest["variant"] == "instance" else found
+    is_instance, real_ids = manifest["variant"] == "instance", manifest["request"]["real_ids"]
+    return (*found, *choice_warnings(is_instance=is_instance, real_ids=real_ids))
 
 
 def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:

@@ -218,7 +218,7 @@ def make_profiles(plan: ReadingPlan) -> OnPartition:
         except NoUsableReadingError:
             yield _account_row(_all_dropped(readings), usable=False)
             return
-        profiles = build.profiles.to_arrow().combine_chunks()
+        profiles = build.profiles.to_arrow("profiles").combine_chunks()
         loads = profiles["load_kw"].cast(pa.list_(pa.float64()))
         table = profiles.set_column(1, "load_kw", loads).replace_schema_metadata()
         if build.profiles.estimated_share is None:

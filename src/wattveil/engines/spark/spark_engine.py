@@ -81,7 +81,7 @@ class SparkEngine:
         if force and not (is_free(self.session, path) or self._are_synthetic(path)):
             rule = "a new folder, or with --force one of synthetic customers"
             raise InvalidParameterError("out", rule, str(path))
-        record = block(0).to_arrow().schema.metadata[METADATA.encode()].decode()
+        record = block(0).to_arrow("profiles").schema.metadata[METADATA.encode()].decode()
         names = json.loads(record)["attributes"]
         schema = ", ".join(f"`{name}` string" for name in (ID, *names))
 
@@ -89,7 +89,7 @@ class SparkEngine:
             stay_in_one_thread()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    table = block(number).to_arrow()
+                    table = block(number).to_arrow("profiles")
                     load = table[LOAD].cast(pa.list_(pa.float64()))
                     place = table.schema.get_field_index(LOAD)
                     yield from table.set_column(place, LOAD, load).to_batches()

@@ -269,7 +269,7 @@ def _total_account(built: DataFrame, opened: SparkSource, plan: ReadingPlan) -> 
     total = functools.reduce(ProfileAccount.plus, accounts)
     if not any(each["usable"] for each in records):
         dropped = dict(total.readings.dropped)
-        raise NoUsableReadingError(opened.files[0], "all rows", "a reading that can stay", dropped)
+        raise NoUsableReadingError(opened.files[0], "all rows", "a usable reading", dropped)
     report = replace(
         total.readings,
         files=opened.files,

@@ -40,7 +40,7 @@ _FEW_BYTES = 32_768
 _ADDERS = 16
 """Number of tasks that add up larger partial sums before the driver does."""
 _ROWS_PER_FILE = 1_000_000
-_BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
+_BROKEN_RULE = re.compile(r"InvalidDataError: the data violate the rule '(.*)'")
 
 
 class SparkRows(Rows[*Columns]):

@@ -4,7 +4,7 @@ A `Sample` computes once what several metrics need. `read_populations` reads pro
 or readings with readings, into arrays that can be compared.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.grid.large_customers import NOBODY, SetAside, usual_rows
 from wattveil.numerics.kmeans.lloyd import LloydResult, k_means
 from wattveil.numerics.measures import fidelity_measures
 from wattveil.numerics.measures.fidelity_measures import (
@@ -236,12 +237,15 @@ class Populations:
         Finite.
     left_out
         Customers of each that were excluded because of gaps.
+    set_aside
+        Very large customers that were excluded.
     """
 
     real_kw: Floats
     synthetic_kw: Floats
     layout: SampleLayout
     left_out: tuple[int, int] = (0, 0)
+    set_aside: SetAside = NOBODY
 
 
 def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Populations:
@@ -269,6 +273,19 @@ def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Po
         for each in both
     ]
     return of_hours(*hours)
+
+
+def usual_populations(both: Populations) -> Populations:
+    """Return the populations without very large customers, as `wattveil grid` compares them."""
+    if not len(both.real_kw) or not len(both.synthetic_kw):
+        return both
+    usual, others, set_aside = usual_rows(both.real_kw, both.synthetic_kw)
+    return replace(
+        both,
+        real_kw=both.real_kw[usual],
+        synthetic_kw=both.synthetic_kw[others],
+        set_aside=set_aside,
+    )
 
 
 def of_profiles(real: Profiles, synthetic: Profiles) -> Populations:

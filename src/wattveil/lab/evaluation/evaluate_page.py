@@ -9,6 +9,9 @@ from plotly.graph_objects import Figure
 from sklearn.decomposition import PCA
 
 from wattveil.arrays import Floats
+from wattveil.grid.grid_page import summary_table
+from wattveil.grid.large_customers import NOBODY, SetAside
+from wattveil.grid.planning_summary import PlanningRow, summary_text
 from wattveil.lab.evaluation.customer_samples import Sample
 from wattveil.lab.evaluation.fidelity_comparison import Evaluation
 from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
@@ -40,8 +43,25 @@ _COLUMNS = {
 }
 
 
-def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
-    """Write the page as one file."""
+def write_evaluation_page(
+    found: Evaluation,
+    path: str | Path,
+    *,
+    summary: Sequence[PlanningRow],
+    margin: float,
+    set_aside: SetAside = NOBODY,
+) -> None:
+    """Write the page as one file.
+
+    Parameters
+    ----------
+    found, path
+        What is shown, and where.
+    summary, margin
+        Planner's summary, and the relative difference that it accepts.
+    set_aside
+        Very large customers that were not compared.
+    """
     measured = [row for row in found.rows if row.verdict in OUTCOMES]
     verdicts = [row.verdict for row in measured]
     facts = [
@@ -58,6 +78,9 @@ def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
         title="Fidelity of synthetic customers",
         facts=facts,
         repeats=found.repeats,
+        sentence=summary_text(summary, margin),
+        summary=summary_table(summary),
+        set_aside=set_aside.sentence if any(set_aside[:2]) else "",
         figures=_figures(found),
         ratios=ratio_chart(found.rows, _RATIOS, OUTCOMES),
         verdicts=verdict_table(found.rows, _COLUMNS, OUTCOMES),

@@ -75,6 +75,17 @@ class TemperatureResponse:
             texts.append(f"{band} of the mean load per °C {side} {base:g} °C")
         return "; ".join(texts)
 
+    @property
+    def warning(self) -> str:
+        """Why the weather of a sample may have no effect; empty if one band excludes 0."""
+        if any(abs(mean) > _Z95 * error for mean, error in (self.heating, self.cooling)):
+            return ""
+        return (
+            "the 95 % band of the response to temperature contains 0, below and above the base"
+            " temperatures: the release does not show that load depends on temperature, so the"
+            " weather of the sample has little or no effect on it"
+        )
+
     def to_json(self) -> dict[str, float]:
         """Return shares of the mean load per degree, and base temperatures, as JSON values."""
         (heating, heating_std), (cooling, cooling_std) = self.heating, self.cooling

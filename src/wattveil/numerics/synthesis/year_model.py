@@ -27,6 +27,7 @@ from wattveil.numerics.synthesis import synthesis_tuning
 from wattveil.numerics.synthesis.day_deviations import (
     DayToDay,
     YearCalendar,
+    base_edges,
     lost_shares,
     read_days,
     slow_levels,
@@ -83,6 +84,8 @@ class YearModel(ChartedResult):
     level, which is one of those that agree with it."""
     peaks: Floats
     """(2, points): largest loads of its customers before and after the correction of peaks."""
+    exporting: Floats
+    """(1,): share of all customers whose base load is below 0."""
     calendar: YearCalendar
     """Of the data, and of a sample for which no other is named."""
 
@@ -206,6 +209,7 @@ class YearModel(ChartedResult):
             "levels": self.levels.tolist(),
             "noisy_levels": self.noisy_levels.tolist(),
             "peaks": self.peaks.tolist(),
+            "exporting": self.exporting.tolist(),
             "calendar": {
                 "first_day": self.calendar.first_day.isoformat(),
                 "n_days": self.calendar.n_days,
@@ -230,7 +234,7 @@ class YearModel(ChartedResult):
             split=checks.enum_value("split", found["calendar"]["split"], Split),
         )
         days = {name: checks.numbers(name, value) for name, value in found["days"].items()}
-        arrays = ("sizes", "levels", "noisy_levels", "peaks")
+        arrays = ("sizes", "levels", "noisy_levels", "peaks", "exporting")
         maps = {name: checks.numbers(name, found[name]) for name in arrays}
         typical = SyntheticModel.from_dict(found["typical"])
         n_slots, points = calendar.n_slots, days["base"].shape[-1]
@@ -243,6 +247,7 @@ class YearModel(ChartedResult):
             "base": (2, max(points, 2)),
             "levels": (calendar.n_days,),
             "noisy_levels": (2, calendar.n_days),
+            "exporting": (1,),
             **{name: (2, max(maps[name].shape[-1], 1)) for name in ("sizes", "peaks")},
         }
         for name, shape in shapes.items():  # compiled loops do not check them
@@ -251,6 +256,7 @@ class YearModel(ChartedResult):
                 rule = f"finite numbers of shape {shape}"
                 raise InvalidParameterError(name, rule, f"shape {value.shape}")
         limits = {"slow": (0.0, 1.0), "decay": (0.0, 1.0), "spreads": (-20.0, 20.0)}
+        limits["exporting"] = (0.0, 1.0)
         limits |= dict.fromkeys(("sizes", "peaks"), (1e-12, 1e12))
         limits |= dict.fromkeys(("factors", "noisy_levels"), (-1e6, 1e6))
         for name, (least, most) in limits.items():
@@ -289,7 +295,7 @@ class YearModel(ChartedResult):
         n_customers, n_slots = len(clusters), calendar.n_slots
         shapes, ratios = self._spreads(n_customers, generator)
         slow = slow_levels(ratios, self.days.fast_level)
-        exports = self.typical.exports[clusters]
+        exports = self._exports(typical_kw, clusters)
         min_kw = synthesis_tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)
         floor = np.where(exports, -np.inf, min_kw)
         typical_kw = np.maximum(typical_kw, floor[:, None])
@@ -326,6 +332,24 @@ class YearModel(ChartedResult):
         targets = np.minimum(peaks * mapped_sizes(peaks, self.peaks), max_kw)
         over_spans(n_customers, lambda _, *span: fit_peaks(load_kw, peaks, targets, span))
         return load_kw
+
+    def _exports(self, typical_kw: Floats, clusters: Ints) -> Ints:
+        """Return 1 for customers that export: those of such clusters with the lowest typical load.
+
+        A cluster with some customers that export has others too, whose load is never below 0.
+        """
+        lowest = _lowest_loads(typical_kw) <= self._highest_export
+        return np.asarray(self.typical.exports[clusters] * lowest)
+
+    @cached_property
+    def _highest_export(self) -> float:
+        """Lowest typical load in root-mean-square loads up to which a customer exports."""
+        drawn, clusters = self.typical.sample(_PATTERNS, random_state=0)
+        among = self.typical.exports[clusters] == 1
+        share = float(self.exporting[0]) / max(float(among.mean()), 1e-9)
+        if share >= 1.0 or not among.any():
+            return math.inf
+        return float(np.quantile(_lowest_loads(drawn[among]), share))
 
     def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Draw how rough days are, how persistent their shapes, and the size of steps held."""
@@ -411,11 +435,24 @@ def make_year_model(
         levels=read_levels(noisy, parts=calendar.parts, fresh=_fresh(calendar)),
         noisy_levels=noisy,
         peaks=np.ones((2, 1)),
+        exporting=exporting_share(figures[2][0]),
         calendar=calendar,
     )
     drawn = model.sample(_YEARS, random_state=0)[0]
     own = np.maximum(drawn.max(axis=1), 1e-9)
     return replace(model, peaks=figure_map(peaks[:2], peaks[2], own, trust=0.0))
+
+
+def _lowest_loads(typical_kw: Floats) -> Floats:
+    """Return the lowest typical load of each customer, in its root-mean-square loads."""
+    return np.asarray(typical_kw.min(axis=1) / np.maximum(customer_sizes(typical_kw), 1e-9))
+
+
+def exporting_share(base_counts: Floats) -> Floats:
+    """Return the share of customers whose base load is below 0, by noisy counts of base loads."""
+    below = base_counts[: int((base_edges() < 0.0).sum()) + 1].sum()
+    share = below / max(float(base_counts.sum()), 1.0)
+    return np.asarray(np.clip([share], 0.0, 1.0), dtype=np.float64)
 
 
 def _fresh(calendar: YearCalendar) -> Floats:

@@ -75,6 +75,7 @@ class FileColumns:
         self._sensors = ""  # column of sensors, if there are several
         self._placed = False  # local times were made instants
         self.left_out: Counter[str] = Counter()
+        self.notes: Counter[str] = Counter()
 
     def _one(self, role: str) -> str | None:
         names = self._found.roles.get(role, ())

@@ -28,7 +28,7 @@ from wattveil.readings.formats.xml_stream import XmlStream, local_name
 from wattveil.readings.sources import without_endings
 
 ELECTRICITY = 0
-STARTS_ARE_UTC = "local time rules are not used, starts are UTC"
+STARTS_ARE_UTC = "local-time rules ignored; start times are UTC"
 HIGHEST_UNIT = 255
 WIDEST_MULTIPLIER = 12
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from wattveil.errors import InvalidFileError
 from wattveil.readings.formats.table_columns import plain_name
+from wattveil.readings.row_positions import ROW_COLUMN
 from wattveil.readings.sources import lines
 
 SECTIONED = "SCE and NISC interval text"
@@ -41,6 +42,7 @@ SCHEMA = pa.schema(
         ("channel", pa.string()),
         ("quality", pa.string()),
         ("register", pa.string()),
+        (ROW_COLUMN, pa.int64()),
     ]
 )
 
@@ -73,7 +75,9 @@ class _Row:
     quality: str
 
 
-def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordBatch]:
+def section_batches(
+    path: Path, customer: str, home: str, *, rows_before: int = 0
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in sections, in the columns of a staged table.
 
     Parameters
@@ -84,6 +88,8 @@ def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordB
         Its customer, as the caller states it; if empty, as the file does.
     home
         Name of its home, if neither does.
+    rows_before
+        Lines of the files before this one.
     """
     sections: list[_Section] = []
     for row in _rows(path, sections):
@@ -105,7 +111,8 @@ def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordB
         minutes = round((row.end - row.start).total_seconds() / 60)
         unreadable = row.text if row.value is None and row.text else None
         channel = sections[row.section].channel
-        held.append((customer, row.start, minutes, row.value, unreadable, channel, row.quality, ""))
+        own_row = (customer, row.start, minutes, row.value, unreadable, channel, row.quality, "")
+        held.append((*own_row, rows_before + row.line))
         if len(held) >= _BATCH_ROWS:
             yield _batch(held)
             held.clear()

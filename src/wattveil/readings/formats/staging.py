@@ -14,13 +14,14 @@ unreadable     what is written instead of a number
 channel        delivered, received or net
 quality        one of `QUALITIES`
 register       which part of the customer's load the row is; parts add up
+row            number of the row in the files, for the list of problems
 =============  ====================================================================================
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
@@ -36,6 +37,8 @@ from wattveil.readings.formats.known_formats import (
 from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
 from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.row_checks import CONTRADICTED
+from wattveil.readings.row_positions import ROW_COLUMN, FileSpan, file_spans, rows_by_file
 from wattveil.readings.schema import ALLOWED_MINUTES, MINUTES_TEXT
 from wattveil.readings.sql_text import ident, literal, literals
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
@@ -53,7 +56,9 @@ STAGED_TABLE = LongTable(
 INSIDE = "behind the meter, part of the net load"
 _SAYS_START = re.compile("start|begin|from|fran|fra|von|van|debut|inizio|inicio")
 _LONGEST = 32_767  # minutes that 16 bits hold; such a total is dropped whatever its length
-NOT_A_READING = "row that is not an interval reading, by the format"
+NOT_USED = ", not used: lengths are the time between rows"
+AVERAGED = "samples of power, averaged to the intervals that are counted here"
+NOT_A_READING = "not an interval reading (rule of this format)"
 
 
 @dataclass(kw_only=True)
@@ -63,6 +68,10 @@ class Staged:
     paths: list[Path] = field(default_factory=list)
     layout: FoundLayout | None = None
     left_out: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    spans: list[FileSpan] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """SELECTs of reason, row and text of the rows that are left out."""
 
 
 def stage(
@@ -72,16 +81,27 @@ def stage(
     folder: Path,
 ) -> Staged:
     """Write the rows of files in known formats to the scratch folder."""
-    staged = Staged()
+    staged, rows = Staged(), 0
     for number, part in enumerate(parts):
         _check_stamp(part.found.format, options)
         stager = _Stager(connection, part, options, folder / f"staged-{number}")
+        stager.rows_before = rows
         path, layout = stager.run()
         _check_alike(staged.layout, layout, part)
         staged.paths.append(path)
-        staged.layout = staged.layout or layout
+        staged.layout = _with_assumptions(staged.layout or layout, layout.assumptions)
         staged.left_out += stager.left_out
+        staged.notes += stager.notes
+        staged.problems += [stager.problems] if stager.left_out else []
+        staged.spans += file_spans(connection, part.scan, part.files, first=rows + 1)
+        if len(parts) > 1:
+            rows += sum(rows_by_file(connection, part.scan).values())
     return staged
+
+
+def _with_assumptions(layout: FoundLayout, others: Sequence[str]) -> FoundLayout:
+    """Return a layout that states the format and columns of every part, each once."""
+    return replace(layout, assumptions=tuple(dict.fromkeys([*layout.assumptions, *others])))
 
 
 def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
@@ -94,7 +114,7 @@ def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
 
 def refuse_known(found: Recognised, path: object) -> InvalidFileError:
     """Return the error about a format that cannot be read."""
-    expected = f"interval readings of electricity: {found.format.refuse}"
+    expected = f"interval readings of electricity; {found.format.refuse}"
     return InvalidFileError(path, "format", expected, found.format.name)
 
 
@@ -108,7 +128,9 @@ def _check_alike(first: FoundLayout | None, layout: FoundLayout, part: StagedPar
         layout.zone,
     )
     if not same:
-        expected = "files whose stamps and values mean the same; read the others by themselves"
+        expected = (
+            "files with the same time-stamp and value conventions; read the others separately"
+        )
         raise InvalidFileError(part.files[0], "format", expected, part.found.format.name)
 
 
@@ -125,21 +147,31 @@ class _Stager(FileColumns):
         self._instants = aware
         rows = self._write("rows", self._rows_sql(stamp_us))
         self._count_left_out(rows)
+        self.problems = f"""
+            SELECT left_out AS reason, row + {self.rows_before} AS {ident(ROW_COLUMN)},
+                   concat_ws(', ', customer, make_timestamp(stamp_us)::VARCHAR,
+                             coalesce(unreadable, value::VARCHAR), channel) AS written
+            FROM {rows} WHERE left_out IS NOT NULL
+        """
         self._find_end(rows)
         kept = f"(SELECT * FROM {rows} WHERE left_out IS NULL)"
         if self._known.columns.get("power"):
+            self.notes[AVERAGED] = self._count(kept)
             kept = Resampling(self._rows, self._write, self._refuse).power_samples(kept)
         elif self._known.cumulative:
             kept = Resampling(self._rows, self._write, self._refuse).registers(kept)
         kept = self._with_minutes(kept)
         self._refuse_long_intervals(kept)
+        if self._compared_length() is not None:
+            self.notes[CONTRADICTED] = self._count(f"{kept} WHERE stated_minutes <> minutes")
         kind = "make_timestamptz" if aware else "make_timestamp"
         unit = "value * factor" if not self._is_power() else "value * factor * minutes"
         path = self._target.with_suffix(".parquet")
         self._connection.execute(f"""
             COPY (SELECT customer, {kind}(stamp_us) AS stamp,
                          least(minutes, {_LONGEST})::SMALLINT AS minutes,
-                         {unit} AS value, unreadable, channel, quality, register
+                         {unit} AS value, unreadable, channel, quality, register,
+                         row + {self.rows_before} AS {ident(ROW_COLUMN)}
                   FROM {kept} ORDER BY row)
             TO {literal(str(path))} (FORMAT parquet)
         """)
@@ -177,6 +209,18 @@ class _Stager(FileColumns):
             self._inferred_end = True
 
     _instants = _inferred_end = False
+    rows_before = 0
+    """Rows of the files that were staged before."""
+    problems = ""
+    """SELECT of reason, row and text of the rows that are left out."""
+
+    def _count(self, rows: str) -> int:
+        return int(str(self._rows(f"SELECT count(*) FROM {rows}")[0][0]))
+
+    def _compared_length(self) -> str | None:
+        """Return the column of lengths that is not used, because senders state them wrongly."""
+        by_stamps = self._known.minutes == "spacing" and self._options.minutes is None
+        return self._one("duration") if by_stamps else None
 
     def _refuse_open_quotes(self) -> None:
         """Reject a field over several lines: a quote that is not closed swallows readings."""
@@ -243,8 +287,10 @@ class _Stager(FileColumns):
         keep = self._keep_sql()
         number = decimals.number("v.text")
         minutes = self._minutes_sql()
+        compared = self._compared_length()
+        stated = f"{self._lengths_sql(compared)} AS stated_minutes," if compared else ""
         return f"""
-            SELECT row, {"v.customer" if matrix else "customer"} AS customer,
+            SELECT row, {stated} {"v.customer" if matrix else "customer"} AS customer,
                    stamp_us + v.late_us AS stamp_us, {minutes} AS minutes,
                    {self._end_us} AS end_us,
                    {number} AS value,
@@ -259,11 +305,12 @@ class _Stager(FileColumns):
                         WHEN direction = 'inside' THEN {literal(INSIDE)}
                         ELSE left_out END AS left_out
             FROM (
-                SELECT *, row_number() OVER () AS row, {self._customer()} AS customer,
+                SELECT *, {self._customer()} AS customer,
                        {stamp_us} AS stamp_us, {factor} AS factor, {left_out} AS left_out,
                        {direction} AS direction, {self._quality()} AS quality, {keep} AS kept,
                        unnest({structs}) AS v
-                FROM {self._scan.sql} WHERE {present}
+                FROM (SELECT *, row_number() OVER () AS row FROM {self._scan.sql})
+                WHERE {present}
             )
         """
 
@@ -312,6 +359,11 @@ class _Stager(FileColumns):
         if unknown:
             expected = "lengths such as PT15M, 15 or 60min"
             raise self._refuse(f"column {ident(column)}", expected, unknown[0])
+        return self._lengths_sql(column)
+
+    def _lengths_sql(self, column: str) -> str:
+        """Write the length that a column states; NULL if it is no length."""
+        words = {word: _minutes_of(word) for word in self._distinct(self._text(column))}
         whens = " ".join(
             f"WHEN {literal(word)} THEN {minutes}" for word, minutes in words.items() if minutes
         )
@@ -401,13 +453,17 @@ class _Stager(FileColumns):
                 letterhead = "customer: the letterhead, as no column names it"
                 found.append(letterhead if stated else NAMED_BY_FILE)
         for role, names in self._found.roles.items():
-            found.append(f"{role}: column {', '.join(map(repr, names[:4]))}")
+            used = "" if names[0] != self._compared_length() else NOT_USED
+            found.append(f"{role}: column {', '.join(map(repr, names[:4]))}{used}")
         if self._known.layout != "rows":
             found.append(f"layout: {self._known.layout}")
         if self._inferred_end:
             found.append("stamp: end of its interval, as the first is one interval after midnight")
         elif self._known.unknown or self._known.generic:
             found.append(f"stamp: {self._stamp_is.value} of its interval")
+        elif self._known.stamp == "instant":
+            read = "register reads" if self._known.cumulative else "samples"
+            found.append(f"time stamps: instants of {read}")
         else:
             found.append(f"stamp: {self._known.stamp} of its interval")
         return tuple(found)

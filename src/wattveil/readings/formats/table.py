@@ -123,6 +123,16 @@ class TableRows:
             case MatrixTable():
                 return self._matrix(self.table, scan, in_order=in_order)
 
+    def row_sql(self) -> str:
+        """Write the number of the row in the source, of which ``source_row`` is one value."""
+        match self.table:
+            case LongTable():
+                return "source_row"
+            case WideTable():
+                return f"source_row // {_SLOTS_PER_ROW}"
+            case MatrixTable():
+                return f"source_row // {len(self.table.customers)}"
+
     def plain_sql(self) -> PlainRows | None:
         """Write the SELECT of a table that holds customer, stamp and value and nothing else.
 
@@ -183,6 +193,9 @@ class TableRows:
         if table.quality is not None:
             quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
         fields = [table.customer, *table.stamp, table.value]
+        told = _as_text([*fields, *filter(None, [table.channel])])
+        if table.register:  # readings of one line may differ in channel and register alone
+            told = f"concat_ws(', ', {told}, nullif(trim({ident(table.register)}), ''))"
         written = value
         if table.written is not None:
             written = f"coalesce({ident(table.written)}, {value}::VARCHAR)"
@@ -199,7 +212,7 @@ class TableRows:
                    {quality} AS quality,
                    false AS beyond_day,
                    {"source_row," if in_order else ""}
-                   {_as_text(fields)} AS written
+                   {told} AS written
             FROM {scan}
         """
 

@@ -6,14 +6,17 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from wattveil.errors import LedgerUnavailableError
 from wattveil.server.auth.identities import principal_of
 from wattveil.server.auth.identity_provider import IdentityProvider, ProviderError
 from wattveil.server.auth.known_tokens import KnownTokens
-from wattveil.server.auth.principals import Principal
+from wattveil.server.auth.principals import Principal, sha256
 from wattveil.server.client_addresses import counted_source
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
 from wattveil.server.http.problems import Code, Problem
@@ -28,6 +31,9 @@ from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find
 from wattveil.server.server_state import ServerState
 
 _REMEMBERED = 10_000
+_REMEMBERED_READERS = 100
+"""Tokens with which metrics were read, for the time in which the database does not respond."""
+_READER_REMEMBERED = timedelta(hours=1)
 _MAX_READING_SECONDS = 1.0
 """Time to wait for a reading that requests share; then each reads its token itself."""
 _JWT = re.compile(r"[\w-]{10,4000}\.[\w-]{10,8000}\.[\w-]{10,4000}", re.ASCII)
@@ -84,6 +90,15 @@ class Limits:
     failed_tokens: Rate = _FAILED_TOKEN_RATE
 
 
+class _Reader(NamedTuple):
+    """A principal that has read metrics."""
+
+    principal: Principal
+    until: datetime
+    ended: int
+    """Number of accesses that had been ended by then."""
+
+
 class Access:
     """Authenticates requests, and finds what a principal may read."""
 
@@ -94,6 +109,7 @@ class Access:
         self._tokens = KnownTokens(state.ledger)
         self._requests = Limiter(limits.requests)
         self._failed_tokens = Limiter(limits.failed_tokens)
+        self._readers_of_metrics: OrderedDict[str, _Reader] = OrderedDict()
 
     def sign_in(self, text: str, address: str) -> Principal:
         """Return the principal of a token of this server that may begin a session.
@@ -132,9 +148,16 @@ class Access:
         note_principal()
         return principal
 
-    def identify(self, request: Request) -> Principal | None:
-        """Return the principal of a request, without counting it; None if the token is invalid."""
-        return self._find(_bearer(request))
+    def identify(self, request: Request, *, refuse: bool = False) -> Principal | None:
+        """Return the principal of a request, without counting it; None if the token is invalid.
+
+        If ``refuse`` is set, an invalid token is refused and counted; None if there is no token.
+        """
+        text = _bearer(request)
+        principal = self._find(text)
+        if principal is None and text and refuse:
+            self._checked(None, text, address_of(request))
+        return principal
 
     def _find(self, text: str) -> Principal | None:
         """Return the principal of a token of this server, or of a JWT of the provider."""
@@ -151,10 +174,29 @@ class Access:
         return _not_monitor(self._authenticated(request))
 
     def monitor(self, request: Request) -> Principal:
-        """Return the principal of a request for metrics: a monitor or an administrator."""
-        principal = self._authenticated(request)
+        """Return the principal of a request for metrics: a monitor or an administrator.
+
+        While the database does not respond, a token is valid that was valid when metrics were last
+        read with it: metrics are needed then, and the token can read nothing else. It is valid for
+        an hour, since another process may have revoked it; this one has not.
+        """
+        text = _bearer(request)
+        given, ended = sha256(text), self._state.ledger.accesses_ended
+        seen = self._readers_of_metrics.pop(given, None)
+        until = datetime.now(UTC) + _READER_REMEMBERED
+        try:
+            principal = self._authenticated(request)
+        except LedgerUnavailableError:
+            if seen is None or seen.until <= datetime.now(UTC) or seen.ended != ended:
+                raise
+            principal, until = self.check_rate(seen.principal), seen.until
         if principal.kind is PrincipalKind.ANALYST:
             raise _role_refused(principal)
+        if not _JWT.fullmatch(text):
+            until = min(until, principal.expires_at)
+            self._readers_of_metrics[given] = _Reader(principal, until, ended)
+            while len(self._readers_of_metrics) > _REMEMBERED_READERS:
+                self._readers_of_metrics.popitem(last=False)
         return principal
 
     async def current(self, request: Request) -> Principal:

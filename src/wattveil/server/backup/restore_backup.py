@@ -19,8 +19,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    LedgerBehindError,
+    LedgerUnavailableError,
+)
 from wattveil.server.auth.principals import LOCAL_OPERATOR, PrincipalAction
 from wattveil.server.backup.write_backup import (
     KEYS,
@@ -33,7 +39,6 @@ from wattveil.server.datasets import FOLDER
 from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.administration import admin_id
 from wattveil.server.ledger.database import (
-    FILE,
     check_no_password,
     connect,
     database_url,
@@ -41,6 +46,8 @@ from wattveil.server.ledger.database import (
     version,
     writing,
 )
+from wattveil.server.ledger.database_errors import cause_of, shown_address
+from wattveil.server.ledger.database_record import FILE, record_database
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import now
@@ -54,7 +61,7 @@ from wattveil.server.ledger.ledger_tables import (
     release,
     token,
 )
-from wattveil.server.server_state import SERIES_FOLDER, held
+from wattveil.server.server_state import SERIES_FOLDER, held, is_held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +133,7 @@ def restore_backup(
         _put_keys(backup, folder)
         _put_bundles(backup, folder, bundles)
         _put_series(backup, folder)
+        record_database(folder, database_url(folder, database))
         revoked = _put_tables(source, folder, database)
         named = source.execute(select(registration.c.profiles_file)).scalars()
         lists = source.execute(select(registration.c.customer_list_file)).scalars()
@@ -171,8 +179,14 @@ def _check_new(folder: Path, database: str | None) -> None:
         return
     engine = connect(database_url(folder, database))
     try:
-        if (found := version(engine)) is not None:
-            raise InvalidParameterError("database", "an empty database", found)
+        if version(engine) is not None:
+            rule = (
+                "an empty database: this one has the tables of a ledger. Rename it, as it may have"
+            )
+            rule += " charges that no backup has, and create a new one of its name"
+            raise InvalidParameterError("database", rule, shown_address(engine.url))
+    except DBAPIError as error:
+        raise LedgerUnavailableError(cause_of(error, engine.url)) from None
     finally:
         engine.dispose()
 
@@ -209,6 +223,9 @@ def _found_mark(folder: Path, mark: Path | None) -> HighWaterMark | None:
         raise InvalidParameterError("high_water_mark", rule, str(mark))
     if not mark.is_file():
         raise InvalidParameterError("high_water_mark", "a file", str(mark))
+    if is_held(mark.resolve().parent):
+        rule = "that of a server that was stopped: one that runs may still charge"
+        raise InvalidParameterError("high_water_mark", rule, str(mark))
     found = HighWaterMark(mark.parent, name=mark.name)
     if found.is_new:
         raise InvalidParameterError("high_water_mark", "the mark of a ledger", str(mark))
@@ -219,7 +236,14 @@ def _is_behind(mark: HighWaterMark, source: Connection, loss: AcceptedLoss | Non
     """Return whether a backup lacks something; refuse it unless that is accepted."""
     behind = mark.behind(source)
     if behind and loss is None:
-        raise next(iter(behind.values()))
+        first = next(iter(behind.values()))
+        remedy = (
+            "Use a newer backup; if there is none, repeat `wattveil admin restore` with --by … and"
+            " --reason …, which treats the remaining budget as spent"
+        )
+        raise LedgerBehindError(
+            first.journal, first.seen, first.found, what=first.what, remedy=remedy
+        )
     return bool(behind)
 
 

@@ -70,13 +70,13 @@ def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary
     if out.exists():
         raise InvalidParameterError("out", "a new folder", str(out))
     draft = out.with_name(f"{out.name}.partial")
-    shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
-    draft.mkdir(mode=0o700)
     with existing_database(folder, database) as engine:
         found = version(engine)
         if found != newest_version():
             rule = f"of version {newest_version()}: start this version of the server once"
             raise InvalidParameterError("database", rule, found)
+        shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
+        draft.mkdir(mode=0o700)
         with at_one_instant(engine) as source:
             copy_to_file(source, draft / LEDGER)
             columns = (journal.c.id, journal.c.head_seq, journal.c.head_sha256)

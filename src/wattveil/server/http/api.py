@@ -42,7 +42,7 @@ _MAX_EVENTS = 1000
 
 _FORBIDDEN = problem_responses(Code.FORBIDDEN)
 _NOT_FOUND = problem_responses(Code.NOT_FOUND)
-_RELEASE = problem_responses(Code.NOT_FOUND, Code.BUNDLE_MISSING)
+_RELEASE = problem_responses(Code.NOT_FOUND, Code.BUNDLE_MISSING, Code.NOT_RECORDED)
 _LIST = problem_responses(Code.NOT_FOUND, Code.INVALID_REQUEST)
 _INVALID = problem_responses(Code.INVALID_REQUEST)
 _ACTION = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
@@ -53,7 +53,10 @@ _ORDER = problem_responses(
     Code.REFUSED,
     Code.KEY_CONFLICT,
 )
-_FILE_PROBLEMS = (Code.NOT_FOUND, Code.NOT_READY, Code.FAILED, Code.BUNDLE_MISSING)
+_FILE_PROBLEMS = (
+    *(Code.NOT_FOUND, Code.NOT_READY, Code.FAILED),
+    *(Code.BUNDLE_MISSING, Code.NOT_RECORDED),
+)
 _SHARE = problem_responses(Code.NOT_FOUND, Code.FORBIDDEN, Code.INVALID_REQUEST)
 
 
@@ -160,6 +163,7 @@ def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles
     ) -> responses.Release:
         """Return state, request, price and table names of a release."""
         ordered = access.release(principal, release)
+        service.check_recorded(ordered)
         found = service.release(ordered)
         if found.state != "ok":
             return found

@@ -1,6 +1,8 @@
 """The server as one ASGI application: middleware, API, pages, error responses."""
 
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -76,11 +78,12 @@ def make_app(
     limits: Limits | None = None,
     tracer: RequestTracer | None = None,
     provider: IdentityProvider | None = None,
+    certificate: Path | None = None,
 ) -> ObservedMiddleware:
-    """Return the application of a server."""
+    """Return the application of a server; metrics state when its TLS certificate expires."""
     access, sessions = Access(state, limits or Limits(), provider), Sessions(state)
     identify = partial(_identify_sender, access, sessions)
-    metrics = ServerMetrics(state)
+    metrics = ServerMetrics(state, certificate)
     api = make_api(state, access, sessions, metrics)
     guarded = GuardMiddleware(api, identify, DirectAnswers(state, access).find)
     return ObservedMiddleware(guarded, metrics, tracer)
@@ -102,6 +105,7 @@ def make_api(
     """Return the API and the pages; the API is described at `/v1/openapi.json`."""
     app = _Api(
         title="Wattveil",
+        version=version("wattveil"),
         openapi_url="/v1/openapi.json",
         docs_url=None,  # its page would fetch scripts from another host
         redoc_url=None,
@@ -155,10 +159,15 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
     return sorted({*methods, "HEAD"} if "GET" in methods else methods)
 
 
-def _identify_sender(access: Access, sessions: Sessions, request: Request) -> str | None:
-    """Return the name of the principal that sends a request, by token or, of pages, by cookie."""
+def _identify_sender(
+    access: Access, sessions: Sessions, request: Request, *, refuse: bool = False
+) -> str | None:
+    """Return the name of the principal that sends a request, by token or, of pages, by cookie.
+
+    If ``refuse`` is set, an invalid token is refused and counted.
+    """
     try:
-        principal = access.identify(request)
+        principal = access.identify(request, refuse=refuse)
         if principal is None and not request.url.path.startswith("/v1/"):
             by_session = sessions.find(request)
             principal = by_session and by_session[1]

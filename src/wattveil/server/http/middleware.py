@@ -1,12 +1,13 @@
 """ASGI middleware: limits of size and time, security headers, safe errors."""
 
 import asyncio
+import codecs
 import json
 import logging
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -51,10 +52,21 @@ HEADERS = {
 """Headers of every response, unless it sets its own."""
 _HTTPS = "max-age=31536000"
 
+_UTF8 = ("body", "JSON in UTF-8, without a byte order mark")
+
 _LOG = logging.getLogger("wattveil.server")
 
-IdentifySender = Callable[[Request], str | None]
-"""Returns the name of the sender of a request, by its headers alone; None if unknown."""
+
+class IdentifySender(Protocol):
+    """Finds the sender of a request."""
+
+    def __call__(self, request: Request, /, *, refuse: bool = False) -> str | None:
+        """Return the name of the sender, by the headers alone; None if unknown.
+
+        If ``refuse`` is set, an invalid token is a problem, and is counted.
+        """
+
+
 FindDirect = Callable[[Scope], Awaitable[tuple[Message, Message] | None]]
 """Returns the response of a request that needs no route; None if it does."""
 
@@ -104,8 +116,10 @@ class GuardMiddleware:
             return
         body = await _whole_body(scope, receive, MAX_BYTES)
         if body and scope["path"].startswith("/v1/"):
-            if await run_in_threadpool(self._identify_sender, Request(scope)) is None:
-                body = b""  # JSON of a stranger is not parsed: the routes refuse it without
+            # JSON of a stranger is not parsed: the routes refuse the request without it. An
+            # invalid token is refused and counted here, since there may be no such route.
+            known = await run_in_threadpool(self._identify_sender, Request(scope), refuse=True)
+            body = b"" if known is None else body
             _check_json(body)
         await self._app(scope, _replay(body, receive), exchange.send)
 
@@ -191,7 +205,17 @@ def _check_head(scope: Scope) -> None:
 
 
 def _check_json(body: bytes) -> None:
-    """Refuse a JSON object with a key that stands twice: readers differ in which one they use."""
+    """Refuse a JSON object with a key that stands twice: readers differ in which one they use.
+
+    JSON is UTF-8 without a byte order mark (RFC 8259): readers of other encodings differ as well.
+    No JSON in UTF-8 has a NUL byte, and every JSON object in UTF-16 or UTF-32 has one.
+    """
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        raise invalid(_UTF8) from None
+    if body.startswith(codecs.BOM_UTF8) or b"\0" in body:
+        raise invalid(_UTF8)
     if body.lstrip()[:1] not in (b"{", b"["):
         return
     try:

@@ -66,6 +66,7 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
     def release_page(
         user: SignedInUser, ordered: OrderedRelease, refusal: str | None
     ) -> HTMLResponse:
+        service.check_recorded(ordered)
         release = service.release(ordered)
         shown: dict[str, object] = {"sections": None, "tables": []}
         if release.state == "ok":

@@ -18,6 +18,7 @@ from wattveil.bundle.plan import PlanSummary
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Product
 from wattveil.products.registry import products_of
+from wattveil.products.request import ReleaseRequest
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.datasets import Dataset
@@ -59,6 +60,8 @@ _LABELS = {
     "clusters_by_group": "Separate segments for each group",
     "label_epsilon": "Epsilon of the labels",
 }
+_DEFAULT_CUSTOMERS = ReleaseRequest.model_fields["customers"].default
+"""Estimate of a data set whose registration states none: a page says so."""
 _CONTENTS = {
     "clusters": "a typical load curve and the number of customers of each segment",
     "synthesis": "simulated load profiles with the statistics of the segments;"
@@ -178,6 +181,7 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             refusal=None,
             quote=quote,
             titles=_titles(quote.tier),
+            default_customers=_DEFAULT_CUSTOMERS,
             more=min(more.dataset, more.own),
             covered=is_covered(quote),
             figure=example_figure(quote.plan, dataset.public["typical_kw"]),
@@ -256,6 +260,7 @@ def _dataset_page(
         "dataset.html",
         200 if refusal is None else 422,
         dataset=dataset,
+        default_customers=_DEFAULT_CUSTOMERS,
         budgets={tier: service.budget(user.principal, dataset, tier) for tier in Tier},
         always={one.name: one for one in filled_in(always, sent)},
         products=[one for one in products_of(Tier.GLOBAL) if one.name in offered],
@@ -291,6 +296,7 @@ def _review_page(
         dataset=dataset,
         order=order,
         titles=_titles(order.body.tier),
+        default_customers=_DEFAULT_CUSTOMERS,
         left_out=_left_out(dataset, order.body),
         choices=[*stated_choices(order.body), *_listed_groups(dataset, order.body)],
         changed=changed,

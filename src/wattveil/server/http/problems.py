@@ -56,7 +56,18 @@ class Code(Enum):
         503,
         "files of the release are missing or damaged; it stays paid; the operator can restore them",
     )
-    UNAVAILABLE = (503, "the ledger or the data are unavailable; try again later")
+    NOT_CLOSED = (503, "the series has ended, and closing it is not complete; close it again")
+    NOT_RECORDED = (
+        503,
+        "the release is stored and waits to be recorded; the operator makes ledger.heads writable",
+    )
+    UNAVAILABLE = (
+        503,
+        (
+            "the ledger or the data are unavailable; an order may have been charged:"
+            " repeat it later, unchanged; it is charged once"
+        ),
+    )
 
     @property
     def status(self) -> int:
@@ -94,7 +105,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
         """Headers that belong to the status."""
         if self.code is Code.UNAUTHORIZED:
             return {"WWW-Authenticate": "Bearer"}
-        return {"Retry-After": "5"} if self.code in (Code.BUSY, Code.UNAVAILABLE) else {}
+        later = (Code.BUSY, Code.NOT_RECORDED, Code.UNAVAILABLE)
+        return {"Retry-After": "5"} if self.code in later else {}
 
     def response(self) -> JSONResponse:
         """Return the response of the API."""
@@ -240,7 +252,7 @@ class ProblemBody(BaseModel):
     largest_epsilon: str = Field(default_factory=str)
     """Of budget_refused: the maximum epsilon that both budgets cover, if there is one."""
     reason: str = Field(default_factory=str)
-    """Of refused: the reason."""
+    """Of refused and not_closed: the reason."""
     failing: list[str] = Field(default_factory=list)
     """Of /readyz: the components that are not ready."""
     id: str = Field(default_factory=str)

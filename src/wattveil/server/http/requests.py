@@ -90,6 +90,29 @@ class SeriesBody(_SeriesChoices):  # type: ignore[misc] # its fields are those o
         return SeriesRequest(**{name: getattr(self, name) for name in _SERIES})
 
 
+class SeriesPlanBody(_SeriesChoices):  # type: ignore[misc] # its fields are those of the series
+    """A series to plan: nothing is charged."""
+
+    group_customers: Annotated[
+        list[Annotated[int, Field(ge=1, le=10**12)]], Field(max_length=20, default_factory=list)
+    ]
+    """Public numbers of customers of groups; if omitted, the customers divided by the groups."""
+
+    def request(self) -> SeriesRequest:
+        """Return the choices of the series, checked as a whole."""
+        return SeriesRequest(**{name: getattr(self, name) for name in _SERIES})
+
+
+class ErasureBody(_Body):
+    """Customers to delete from the private state of a series."""
+
+    customer_ids: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=200)]],
+        Field(min_length=1, max_length=10_000),
+    ]
+    """Their ids, written as in the profiles."""
+
+
 class PeriodBody(_Body):
     """A period of a series to release."""
 

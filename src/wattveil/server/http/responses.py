@@ -210,13 +210,15 @@ class Release(_Response):
     ordered_by: str
     """Principal that was charged."""
     state: Literal["computing", "ok", "failed"]
-    """A failed release stays charged."""
+    """computing: until it is stored and recorded. A failed release stays charged."""
     ordered_at: str
     """Time of the charge, in UTC."""
     request: dict[str, Any]
     """Canonical request: every choice, defaults filled in, numbers as text."""
     price: Amounts
     """What was charged."""
+    warnings: list[str]
+    """What weakens its guarantee, as the quote states it, such as the instance tier; often none."""
     same_as: str = ""
     """Identifier of the release whose result this repeats; sent for repeats only: not charged."""
     tables: list[str] = Field(default_factory=list)
@@ -232,6 +234,8 @@ class SeriesPeriod(_Response):
     """Identifier of its release."""
     state: Literal["computing", "ok", "failed"]
     """A period that failed is not released: it can be added again."""
+    missing_file: str = ""
+    """To administrators: the file that it waits for, if that is not in the folder of profiles."""
 
 
 class Series(_Response):
@@ -253,6 +257,34 @@ class Series(_Response):
     """Why it was closed; null while it is open."""
     periods: list[SeriesPeriod]
     """Those that were begun, in order."""
+
+
+class SeriesGroupPlan(_Response):
+    """Expected accuracy for a group of so many customers."""
+
+    customers: int
+    """Public number of customers."""
+    level_error: float
+    """Standard error of one hour of the group's mean day in the last period, relative to the
+    typical load."""
+    visible_kw_per_year: float | None
+    """Change per year that would be found in 80 % of all series; null below two years."""
+
+
+class SeriesPlan(_Response):
+    """What a series would cost, and what it would show: computed from public numbers."""
+
+    price: Amounts
+    """What opening it charges to the data set, for all periods."""
+    groups: list[SeriesGroupPlan]
+    """One for each number of customers."""
+
+
+class SeriesErasure(_Response):
+    """Answer to an erasure; how many of the ids were customers is private."""
+
+    erased: bool
+    """Always true: the state holds no contributions of these ids any more."""
 
 
 class SeriesList(_Response):

@@ -1,6 +1,6 @@
 """Series of periods over HTTP: the API of analysts and administrators, and their page."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from starlette.responses import HTMLResponse, Response
@@ -11,7 +11,13 @@ from wattveil.server.auth.sessions import Sessions
 from wattveil.server.http import responses
 from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
 from wattveil.server.http.problems import COMMON_PROBLEMS, Code, Problem, problem_responses
-from wattveil.server.http.requests import PeriodBody, ReasonBody, SeriesBody
+from wattveil.server.http.requests import (
+    ErasureBody,
+    PeriodBody,
+    ReasonBody,
+    SeriesBody,
+    SeriesPlanBody,
+)
 from wattveil.server.http.server_pages import (
     REFUSALS,
     Form,
@@ -26,6 +32,8 @@ from wattveil.server.server_state import ServerState
 _READ = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
 _STATEMENT = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_FOUND)
 _CHANGE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.BUDGET_REFUSED, Code.REFUSED)
+_ERASE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.UNAVAILABLE)
+_CLOSE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_CLOSED)
 
 
 def series_routes(state: ServerState, access: Access) -> APIRouter:
@@ -34,12 +42,13 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
     service = SeriesService(state)
     authenticated, administrator = Depends(access.current), Depends(access.admin)
 
-    @routes.get("/datasets/{dataset}/series", responses=_READ)
+    @routes.get("/datasets/{dataset}/series", response_model_exclude_unset=True, responses=_READ)
     def list_series(
         dataset: str, principal: Annotated[Principal, authenticated]
     ) -> responses.SeriesList:
         """List the series of a data set, with their periods: each period is a release."""
-        return responses.SeriesList(series=service.all_of(access.dataset(principal, dataset)))
+        found = service.all_of(principal, access.dataset(principal, dataset))
+        return responses.SeriesList(series=found)
 
     @routes.get("/datasets/{dataset}/series/{series}/closed.json", responses=_STATEMENT)
     def read_statement(
@@ -49,15 +58,37 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
         found = service.statement(access.dataset(principal, dataset), series)
         return Response(found, media_type="application/json")
 
-    @routes.post("/admin/datasets/{dataset}/series", status_code=201, responses=_CHANGE)
+    @routes.post(
+        "/admin/datasets/{dataset}/series",
+        status_code=201,
+        response_model_exclude_unset=True,
+        responses=_CHANGE,
+    )
     def open_series(
         dataset: str, body: SeriesBody, admin: Annotated[Principal, administrator]
     ) -> responses.Series:
         """Open a series: its whole budget, for all periods, is charged to the data set at once."""
         return service.open(admin, access.dataset(admin, dataset), body)
 
+    @routes.post("/admin/datasets/{dataset}/series/plan", responses=_CHANGE)
+    def plan_series(
+        dataset: str, body: SeriesPlanBody, admin: Annotated[Principal, administrator]
+    ) -> responses.SeriesPlan:
+        """Show what a series would cost and show, from public numbers; nothing is charged."""
+        return service.plan(access.dataset(admin, dataset), body)
+
+    @routes.post("/admin/datasets/{dataset}/series/{series}/erase", responses=_ERASE)
+    def erase_customers(
+        dataset: str, series: str, body: ErasureBody, admin: Annotated[Principal, administrator]
+    ) -> responses.SeriesErasure:
+        """Delete customers from the private state of a series; keyed hashes and odometers stay."""
+        return service.erase(admin, access.dataset(admin, dataset), series, body)
+
     @routes.post(
-        "/admin/datasets/{dataset}/series/{series}/periods", status_code=202, responses=_CHANGE
+        "/admin/datasets/{dataset}/series/{series}/periods",
+        status_code=202,
+        response_model_exclude_unset=True,
+        responses=_CHANGE,
     )
     def add_period(
         dataset: str, series: str, body: PeriodBody, admin: Annotated[Principal, administrator]
@@ -65,7 +96,11 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
         """Release a period of a series from a file of the data folder; nothing is charged."""
         return service.add(admin, access.dataset(admin, dataset), series, body)
 
-    @routes.post("/admin/datasets/{dataset}/series/{series}/close", responses=_CHANGE)
+    @routes.post(
+        "/admin/datasets/{dataset}/series/{series}/close",
+        response_model_exclude_unset=True,
+        responses=_CLOSE,
+    )
     def close_series(
         dataset: str, series: str, body: ReasonBody, admin: Annotated[Principal, administrator]
     ) -> responses.Series:
@@ -86,7 +121,7 @@ def series_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
         return user.page(
             "series.html",
             status,
-            datasets=[(one, service.all_of(one)) for one in known],
+            datasets=[(one, service.all_of(user.principal, one)) for one in known],
             opening=opening_fields(),
             adding=form_fields(PeriodBody),
             **shown,
@@ -107,7 +142,7 @@ def series_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
     def do(action: str, form: SentForm, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
         user.check_admin()
         sessions.check_csrf_token(user.session, form.text("csrf_token"))
-        known = {"open": _open, "add": _add, "close": _close}
+        known = {"plan": _plan, "open": _open, "add": _add, "erase": _erase, "close": _close}
         if action not in known:
             raise Problem(Code.NOT_FOUND)
         try:
@@ -124,15 +159,34 @@ def opening_fields() -> list[FormField]:
     return form_fields(SeriesBody, omit=("by", "levels", "counts"))
 
 
+def _plan(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    values = _choices(form)
+    values.pop("name", None)
+    body = validated(SeriesPlanBody, values)
+    found = service.plan(access.dataset(admin, form.text("dataset")), body)
+    one = found.groups[0]
+    change = one.visible_kw_per_year
+    seen = "" if change is None else f"; smallest visible change {change:.4f} kW per year"
+    return (
+        f"Nothing is charged. A group of {one.customers:,} customers has a standard error of"
+        f" {100.0 * one.level_error:.1f} % of the typical load in the last period{seen}."
+    )
+
+
 def _open(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    body = validated(SeriesBody, _choices(form))
+    service.open(admin, access.dataset(admin, form.text("dataset")), body)
+    return f"{body.name} is open. Its whole budget is charged."
+
+
+def _choices(form: Form) -> dict[str, Any]:
+    """Return the choices of a new series."""
     values = read_fields(form, opening_fields())
     if groups := _split(form.text("levels")):
         values |= {"by": form.text("by"), "levels": groups}
     if counts := _split(form.text("counts")):
         values["counts"] = counts
-    body = validated(SeriesBody, values)
-    service.open(admin, access.dataset(admin, form.text("dataset")), body)
-    return f"{body.name} is open. Its whole budget is charged."
+    return values
 
 
 def _add(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
@@ -140,6 +194,13 @@ def _add(service: SeriesService, access: Access, form: Form, admin: Principal) -
     dataset = access.dataset(admin, form.text("dataset"))
     service.add(admin, dataset, form.text("series"), body)
     return f"{body.period} is being computed."
+
+
+def _erase(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    ids = [line.strip() for line in form.text("customer_ids").splitlines() if line.strip()]
+    body = validated(ErasureBody, {"customer_ids": ids})
+    service.erase(admin, access.dataset(admin, form.text("dataset")), form.text("series"), body)
+    return "Erased, where they were customers."
 
 
 def _close(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:

@@ -287,6 +287,17 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         "The release was computed and stays paid, but its files are missing or damaged on the"
         " server. The operator can restore them from a backup. Ordering it again charges nothing.",
     ),
+    Code.NOT_CLOSED: ProblemWords(
+        "The series has ended, but closing it is not complete",
+        "It has no further period. Files of its private state could not be deleted, or files of its"
+        " periods are missing or damaged, so that its end is not stated. Correct this, and close it"
+        " again.",
+    ),
+    Code.NOT_RECORDED: ProblemWords(
+        "The release waits to be recorded",
+        "It was computed and stays paid. It can be read as soon as the server has recorded it; an"
+        " error of its disk prevents that now. Inform the operator, and try again later.",
+    ),
     Code.UNAVAILABLE: ProblemWords(
         "The server is temporarily unavailable",
         "The ledger or the data cannot be reached. Try again in a few minutes. If you were placing"

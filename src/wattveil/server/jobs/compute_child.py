@@ -105,47 +105,52 @@ def release(task: dict[str, Any]) -> dict[str, object]:
 
 
 def period(task: dict[str, Any]) -> dict[str, object]:
-    """Write the bundle of a period of a series, and its archive beside it."""
+    """Write the bundle of a period of a series, and its archive; return the hash of its file."""
     from wattveil.bundle import keys  # noqa: PLC0415
     from wattveil.bundle.bundle_archive import write_archive  # noqa: PLC0415
-    from wattveil.bundle.registered_profiles import fingerprint_of  # noqa: PLC0415
     from wattveil.bundle.registered_series import publish_period  # noqa: PLC0415
     from wattveil.bundle.series_request import SeriesRequest  # noqa: PLC0415
-    from wattveil.errors import InvalidFileError  # noqa: PLC0415
     from wattveil.server.ledger.fulfilment import archive_of  # noqa: PLC0415
 
     profiles = Path(task["profiles"])
     with profiles.open("rb"):
         pass  # as for a release
-    key = Path(task["fingerprint_key"]).read_bytes()
-    fingerprint = fingerprint_of(profiles, key=key)
-    if fingerprint in task["others"]:  # whose budget would not be charged
-        raise InvalidFileError(profiles, "content", "profiles of this data set", "of another")
     out = Path(task["out"])
-    publish_period(
+    fingerprint = publish_period(
         Path(task["home"]),
         SeriesRequest.parse(task["request"]),
         out,
         profiles=profiles,
         period=task["period"],
-        fingerprint=fingerprint,
+        fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
+        others=task["others"],
         stored={label: Path(bundle) for label, bundle in task["stored"].items()},
         recluster=task["recluster"],
         key=keys.read_key(Path(task["signing_key"])),
         published_at=datetime.fromisoformat(task["ordered_at"]),
     )
     write_archive(out, archive_of(out))
-    return {}
+    return {"fingerprint": fingerprint}
 
 
 def close_series(task: dict[str, Any]) -> dict[str, object]:
-    """Delete the private state of a series; return whether nothing of it is left."""
+    """Delete the private state of a series, and state its end; return what was reached."""
     from wattveil.bundle import keys, registered_series  # noqa: PLC0415
 
     key, home = keys.read_key(Path(task["signing_key"])), Path(task["home"])
     stored = {label: Path(bundle) for label, bundle in task["stored"].items()}
-    deleted = registered_series.close_series(home, task["reason"], stored=stored, key=key)
-    return {"deleted": deleted}
+    closed = registered_series.close_series(
+        home, task["reason"], stored=stored, lost=task["lost"], key=key
+    )
+    return {"deleted": closed.is_deleted, "stated": closed.is_stated}
+
+
+def erase_customers(task: dict[str, Any]) -> dict[str, object]:
+    """Delete customers from the private state of a series; whether they were in it is private."""
+    from wattveil.bundle import registered_series  # noqa: PLC0415
+
+    registered_series.erase_customers(Path(task["home"]), task["customer_ids"])
+    return {}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:
@@ -163,9 +168,10 @@ def verify(task: dict[str, Any]) -> dict[str, object]:
 def run_task(task: dict[str, Any]) -> dict[str, object]:
     """Run a task; errors may quote rows, so the result states only that it failed.
 
-    That a price does not cover a budget is independent of rows, and is stated.
+    That a price does not cover a budget, or that a state of a series cannot be used, is independent
+    of rows, and is stated.
     """
-    from wattveil.errors import BudgetExceededError  # noqa: PLC0415 - see `main`
+    from wattveil.errors import BudgetExceededError, PeriodRefusedError  # noqa: PLC0415 - see `main`
 
     try:
         tasks = {
@@ -174,13 +180,16 @@ def run_task(task: dict[str, Any]) -> dict[str, object]:
             "release": release,
             "period": period,
             "close_series": close_series,
+            "erase_customers": erase_customers,
             "verify": verify,
         }
         return {"done": True, **tasks[task["do"]](task)}
     except OSError as error:
         return {"done": False, "temporary": error.errno in _TEMPORARY_ERRORS}
+    except PeriodRefusedError as error:
+        return {"done": False, "refused": str(error)}
     except BudgetExceededError:
-        return {"done": False, "beyond_price": True}
+        return {"done": False, "refused": "beyond what was paid"}
     except Exception:  # noqa: BLE001
         return {"done": False}
 

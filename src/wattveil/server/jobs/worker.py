@@ -141,17 +141,19 @@ class Worker:
                 self._known.discard((charge.journal_id, charge.drawn_seq))
                 self._load[charge.principal_id] -= 1
 
-    def _compute(self, process: ComputeProcess, charge: Charge, draft: Path) -> None:
+    def _compute(self, process: ComputeProcess, charge: Charge, draft: Path) -> str | None:
         started = time.monotonic()
         try:
-            if not self._computed(process, charge, draft):
+            result = self._computed(process, charge, draft)
+            if not result["done"]:
                 raise RuntimeError("the computation failed")
+            return result.get("fingerprint")
         finally:
             # Wait for the next tick, also after a failure.
             spent = time.monotonic() - started
             self._stopping.wait(-spent % self._tick_seconds)
 
-    def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> bool:
+    def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> dict[str, Any]:
         try:
             task = self._task(charge, draft)
         except Exception as error:  # noqa: BLE001 - the ledger may recover
@@ -168,13 +170,11 @@ class Worker:
             if result.get("temporary"):
                 remove_bundle(draft)
                 raise _TemporaryFailure
-            if result.get("beyond_price"):
-                _LOG.error(
-                    "release %d-%d: beyond what was paid", charge.journal_id, charge.drawn_seq
-                )
-            return result["done"] is True
+            if (refused := result.get("refused")) is not None:
+                _LOG.error("release %d-%d: %s", charge.journal_id, charge.drawn_seq, refused)
+            return result
         _LOG.error("a compute process died in each of %d attempts", _TRIES)
-        return False
+        return {"done": False}
 
 
 class _Stopped(BaseException):

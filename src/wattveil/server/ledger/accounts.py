@@ -2,11 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    union_all,
+    update,
+)
 
 from wattveil.bundle.cumulative import Cumulative
 from wattveil.errors import InvalidParameterError
@@ -14,9 +27,11 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger_tables import (
+    OF_PERIOD,
     account,
     dataset,
     entry,
+    lost_dataset,
     planned,
     principal,
     release,
@@ -147,6 +162,11 @@ class Release:
     state: ReleaseState
     payload_ref: str | None = None
     payload_sha256: str | None = None
+    number: int | None = field(default=None, compare=False)
+    """Which of the releases of its journal it is, from 1; None before it is stored, and for one
+    that an earlier version stored."""
+    fingerprint: str | None = field(default=None, compare=False)
+    """Of the profiles of a period, before it is stored; None for other releases."""
 
 
 def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> Release:
@@ -161,10 +181,21 @@ def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> R
     ).one_or_none()
     if drawn is None or drawn.kind not in RELEASED_KINDS or drawn.source_seq is not None:
         raise InvalidParameterError("charge", "in the ledger, and one that pays for noise", place)
-    connection.execute(insert(release), {**place, **vars(outcome), "stored_at": now()})
+    if outcome.fingerprint is not None:
+        of_period = OF_PERIOD + outcome.fingerprint
+        found = {"journal": charge.journal_id, "fingerprint": outcome.fingerprint}
+        if connection.execute(_OF_OTHERS, {**found, "of_period": of_period}).first() is not None:
+            # Registered, or stored as a period, while it was computed: the budget of these people
+            # is another one.
+            outcome = Release(state=ReleaseState.FAILED)
+        else:  # the high-water mark knows it if the database loses it
+            name = connection.execute(_NAME, {"dataset": drawn.dataset_id}).scalar_one()
+            transaction.registered[of_period] = name
+    stored = replace(outcome, number=transaction.stored[charge.journal_id] + 1)
+    connection.execute(insert(release), {**place, **vars(stored), "stored_at": now()})
     connection.execute(_FORGET_PLAN, {"journal": charge.journal_id, "number": charge.drawn_seq})
     transaction.stored[charge.journal_id] += 1
-    return outcome
+    return stored
 
 
 def read_release(connection: Connection, charge: Charge) -> Release | None:
@@ -174,9 +205,12 @@ def read_release(connection: Connection, charge: Charge) -> Release | None:
     ).one_or_none()
     if row is None:
         return None
-    state, payload_ref, payload_sha256 = row
+    state, payload_ref, payload_sha256, number = row
     return Release(
-        state=ReleaseState(state), payload_ref=payload_ref, payload_sha256=payload_sha256
+        state=ReleaseState(state),
+        payload_ref=payload_ref,
+        payload_sha256=payload_sha256,
+        number=number,
     )
 
 
@@ -258,12 +292,33 @@ _PLAN_OF_CHARGE = (
 )
 _PLAN = select(planned.c.content).where(*_PLAN_OF_CHARGE)
 _FORGET_PLAN = delete(planned).where(*_PLAN_OF_CHARGE)
-_DRAWN = select(entry.c.kind, entry.c.source_seq).where(
+
+
+def names_in(journal_id: ColumnElement[int] | int) -> Select[tuple[str]]:
+    """Return the query of the names of the data sets of a journal, which share one budget."""
+    return select(dataset.c.name).where(dataset.c.journal_id == journal_id)
+
+
+_DRAWN = select(entry.c.kind, entry.c.source_seq, entry.c.dataset_id).where(
     entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq")
 )
-_RELEASE = select(release.c.state, release.c.payload_ref, release.c.payload_sha256).where(
-    release.c.journal_id == bindparam("journal"), release.c.seq == bindparam("seq")
+_OF_OTHERS = union_all(
+    *(
+        select(table.c.journal_id).where(
+            table.c.fingerprint == bindparam("fingerprint"),
+            table.c.journal_id != bindparam("journal"),
+        )
+        for table in (dataset, release)
+    ),
+    select(lost_dataset.c.id).where(
+        lost_dataset.c.fingerprint.in_([bindparam("fingerprint"), bindparam("of_period")]),
+        lost_dataset.c.name.not_in(names_in(bindparam("journal"))),
+    ),
 )
+_NAME = select(dataset.c.name).where(dataset.c.id == bindparam("dataset"))
+_RELEASE = select(
+    release.c.state, release.c.payload_ref, release.c.payload_sha256, release.c.number
+).where(release.c.journal_id == bindparam("journal"), release.c.seq == bindparam("seq"))
 
 
 def cumulative_at(connection: Connection, charge: Charge) -> Cumulative:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from wattveil.errors import InvalidParameterError, LedgerBehindError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
@@ -12,6 +12,7 @@ from wattveil.server.ledger.accounts import (
     SPENT,
     Release,
     ReleaseState,
+    names_in,
     read_accounts,
     read_pending,
     store,
@@ -19,6 +20,7 @@ from wattveil.server.ledger.accounts import (
 from wattveil.server.ledger.amounts import Allowance, Amounts
 from wattveil.server.ledger.journal import START, EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger_tables import (
+    OF_PERIOD,
     UNKNOWN_DATASET,
     account,
     dataset,
@@ -26,6 +28,7 @@ from wattveil.server.ledger.ledger_tables import (
     journal,
     lost_dataset,
     principal,
+    release,
 )
 from wattveil.server.ledger.order import canonical_text, check_key, check_name
 
@@ -88,8 +91,10 @@ def open_dataset(
     if connection.execute(same).first() is not None:
         rule = "of data that are not registered yet: a copy would double the budget"
         raise InvalidParameterError("fingerprint", rule, fingerprint)
+    _check_periods(connection, fingerprint, linked_to)
     was_lost = _check_lost(connection, name, fingerprint, never_charged, linked_to)
-    if fingerprint in transaction.known_datasets and not was_lost:
+    known_as = {fingerprint} if linked_to is not None else {fingerprint, OF_PERIOD + fingerprint}
+    if not (known_as.isdisjoint(transaction.known_datasets) or was_lost):
         # An older database took the place of this one while the server runs.
         known = len(transaction.known_datasets)
         raise LedgerBehindError(None, known, known - 1, what="data sets")
@@ -247,6 +252,20 @@ def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason:
     )
 
 
+def _check_periods(connection: Connection, fingerprint: str, linked_to: str | None) -> None:
+    """Refuse the profiles of a period of a series, unless the data set shares its budget."""
+    of_period = select(release.c.seq).where(release.c.fingerprint == fingerprint)
+    if linked_to is not None:
+        own = _journal_of(connection, linked_to)
+        of_period = of_period.where(release.c.journal_id != own)
+    if connection.execute(of_period.limit(1)).first() is not None:
+        rule = (
+            "of data that are no period of a series of another data set: a copy would double the"
+            " budget; link it to that data set"
+        )
+        raise InvalidParameterError("fingerprint", rule, fingerprint)
+
+
 def _check_lost(
     connection: Connection,
     name: str,
@@ -258,6 +277,11 @@ def _check_lost(
     if never_charged is not None:
         check_reason(never_charged, field="never_charged")
     same = or_(lost_dataset.c.name == name, lost_dataset.c.fingerprint == fingerprint)
+    of_period = lost_dataset.c.fingerprint == OF_PERIOD + fingerprint
+    if linked_to is not None:  # that shares the budget from which the period was published
+        own = names_in(_journal_of(connection, linked_to))
+        of_period = and_(of_period, lost_dataset.c.name.not_in(own))
+    same = or_(same, of_period)
     if connection.execute(select(lost_dataset.c.id).where(same)).first() is not None:
         return True
     unknown = select(lost_dataset.c.id).where(lost_dataset.c.name == UNKNOWN_DATASET)

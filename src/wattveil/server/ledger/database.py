@@ -15,18 +15,19 @@ from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
+    LedgerBehindError,
     LedgerUnavailableError,
     MissingExtraError,
 )
-
-FILE = "ledger.sqlite"
-"""The database of a data folder, unless another one is named."""
+from wattveil.server.ledger.database_errors import cause_of
+from wattveil.server.ledger.database_record import FILE, check_database, without_secrets
+from wattveil.server.ledger.high_water_mark import HighWaterMark
 
 _WAIT_SECONDS = 30
 """Time that SQLite waits for another process, such as an administrator's command."""
@@ -38,18 +39,6 @@ _POOL_SECONDS = 30.0
 _KEEPALIVE_SECONDS = 10
 _ACTIVE = 1
 """State of a connection of libpq whose statement has not ended."""
-
-_REPEATABLE = ("40P01", "40001")
-"""States of PostgreSQL after a deadlock, and after a conflict of two transactions."""
-
-_CAUSES = {
-    "53100": "the disk is full",
-    "25006": "the database is read-only",
-    "database or disk is full": "the disk is full",
-    "attempt to write a readonly database": "the database is read-only",
-    "unable to open database file": "the database cannot be opened",
-    "database is locked": "another process holds the database",
-}
 
 
 def database_url(folder: Path, database: str | None) -> URL:
@@ -96,22 +85,6 @@ def connect(url: URL, *, is_limited: bool = False) -> Engine:
 def writing(engine: Engine) -> Engine:
     """Return the engine for transactions that write: on SQLite they take the lock at once."""
     return engine.execution_options(wattveil_writes=True)
-
-
-def cause_of(error: SQLAlchemyError) -> str:
-    """Return why the database failed, without the values of the statement."""
-    if not isinstance(error, DBAPIError):
-        return "no connection to the database is free"
-    state = getattr(error.orig, "sqlstate", None)
-    cause = state or str(error.orig)
-    kind = type(error.orig).__name__ if error.orig is not None else "unknown"
-    return _CAUSES.get(cause, f"the database failed ({state or kind})")
-
-
-def is_rolled_back(error: Exception) -> bool:
-    """Whether an error left nothing of its transaction: a broken constraint, or a deadlock."""
-    state = getattr(getattr(error, "orig", None), "sqlstate", None)
-    return isinstance(error, IntegrityError) or state in _REPEATABLE
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
@@ -170,6 +143,8 @@ def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> 
 
 _LOCK = 0x77617474
 """Any fixed number: two servers that start at the same time migrate one after the other."""
+_LOCK_OF_FINGERPRINTS = 0x77617475
+"""Another one: a period and a data set of the same content are stored one after the other."""
 
 
 def migrate(engine: Engine) -> None:
@@ -190,6 +165,17 @@ def migrate(engine: Engine) -> None:
             raise InvalidParameterError("database", rule, found) from None
 
 
+def lock_fingerprints(connection: Connection) -> None:
+    """Compare fingerprints alone until the transaction ends; SQLite has one writer anyway.
+
+    Those of other journals are compared, which other transactions may be about to add. It is taken
+    before the lock of any journal, so that it causes no deadlock.
+    """
+    if connection.dialect.name == "postgresql":
+        number = {"number": _LOCK_OF_FINGERPRINTS}
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), number)
+
+
 def newest_version() -> str | None:
     """Return the version of the tables that this software writes."""
     return ScriptDirectory.from_config(_config()).get_current_head()
@@ -205,6 +191,13 @@ def version(engine: Engine) -> str | None:
     """Return the version of the tables; None for a new database."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+def is_empty(engine: Engine) -> bool:
+    """Whether a database has no tables of a ledger; the file of SQLite is not created by this."""
+    if engine.dialect.name == "sqlite" and not Path(engine.url.database or "").is_file():
+        return True
+    return version(engine) is None
 
 
 def forbid(table: str, change: str, why: str, *, when: str = "", sqlite: bool) -> None:
@@ -237,6 +230,7 @@ def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
     """Connect to the database of a ledger that exists, without migration."""
     check_no_password(database)
     url = database_url(folder, database)
+    check_database(folder, url)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
         if database is not None:
             raise InvalidFileError(url.database, "file", "the ledger of a server", None)
@@ -249,12 +243,24 @@ def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
     try:
         yield engine
     except DBAPIError as error:
-        raise LedgerUnavailableError(cause_of(error)) from None
+        raise LedgerUnavailableError(cause_of(error, url)) from None
     finally:
         engine.dispose()
 
 
 def check_no_password(database: str | None) -> None:
     """Refuse a password on the command line: every process of the machine could read it."""
-    if database is not None and make_url(database).password is not None:
+    if database is not None and (url := make_url(database)) != without_secrets(url):
         raise InvalidParameterError("database", "without a password; use PGPASSFILE", "one with")
+
+
+def check_not_empty(folder: Path, engine: Engine) -> None:
+    """Refuse an empty database whose ledger had entries, before tables are created in it.
+
+    A restore needs an empty database: a server that is started before it must not prevent it.
+    """
+    heads = HighWaterMark(folder).heads
+    if heads and is_empty(engine):
+        check_database(folder, engine.url, is_exact=True)
+        journal_id, head = next(iter(heads.items()))
+        raise LedgerBehindError(journal_id, head.seq, 0)

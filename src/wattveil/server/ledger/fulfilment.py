@@ -30,8 +30,10 @@ BUNDLES_FOLDER = "releases"
 
 ARCHIVE = ".zip"
 
-Compute = Callable[[Charge, Path], None]
-"""Computes the release of a charge, and writes a folder durably, as `write_bundle` does."""
+Compute = Callable[[Charge, Path], str | None]
+"""Computes the release of a charge, and writes a folder durably, as `write_bundle` does.
+
+Returns the fingerprint of the profiles of a period."""
 
 
 class BundleStore:
@@ -72,9 +74,12 @@ def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Comput
     ledger.confirm(charge)
     draft = bundles.draft(charge)
     try:
-        compute(charge, draft)
+        fingerprint = compute(charge, draft)
         outcome = Release(
-            state=ReleaseState.OK, payload_ref=draft.name, payload_sha256=folder_sha256(draft)
+            state=ReleaseState.OK,
+            payload_ref=draft.name,
+            payload_sha256=folder_sha256(draft),
+            fingerprint=fingerprint,
         )
     except LedgerUnavailableError:
         raise  # the charge stays pending

@@ -4,32 +4,36 @@ A database that is restored from an old backup lacks charges: their budget could
 time. One that lacks releases alone would draw noise for their charges a second time. One that lacks
 the registration of a data set would accept it as new, with a whole budget. So after every commit
 the heads of the journals, their numbers of releases, and the fingerprints and names of all data
-sets are written to this file, which is no part of the database or its backups, and a ledger that
-has fallen behind it does not start. Fingerprints are never removed: after a second restore of the
-same backup they are still known.
+sets, and of periods of series, are written to this file, which is no part of the database or its
+backups, and a ledger that has fallen behind it does not start. Fingerprints are never removed:
+after a second restore of the same backup they are still known.
 
 The file is forced to disk each time, after the database: it never states more than was durable, and
-a charge is confirmed when both have it. Several processes of a server append to it, one at a time,
+a charge is confirmed, and a release is sent, when both have it (`has_release`): one that only the
+database had could be lost with it, and be drawn again. What could not be written is due, and is
+written as soon as that is possible. Several processes of a server append to it, one at a time,
 and each reads what the others have appended before it changes a journal: a database that was
-replaced by an older one is refused by all. Before a release is computed, the number of
-releases of its journal is compared: storing one adds no entry, so the heads would not show that one
-is lost. The file is shortened when the last process ends.
+replaced by an older one is refused by all (`LedgerTransaction.lock`). The number of releases of a
+journal is compared as well: storing one adds no entry, so the heads would not show that one is
+lost. The file is shortened when the last process ends.
 """
 
 import fcntl
 import os
 import re
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
-from wattveil.errors import LedgerBehindError
+from wattveil.errors import HighWaterMarkMissingError, LedgerBehindError
 from wattveil.server.ledger.journal import Head
 from wattveil.server.ledger.ledger_tables import (
+    OF_PERIOD,
     dataset,
     entry,
     journal,
@@ -54,14 +58,26 @@ class HighWaterMark:
         self.heads: dict[int, Head] = {}
         self.stored: dict[int, int] = {}
         self.datasets: dict[str, str] = {}
+        self._due_heads: dict[int, Head] = {}
+        self._due_stored: dict[int, int] = {}
+        self._due_datasets: dict[str, str] = {}
         self._read_bytes = 0
         self._start = b""
+        self._turn = threading.RLock()
         self.refresh()
 
     def refresh(self) -> None:
-        """Read what was appended since the last time, by this process and by others."""
+        """Read what was appended since the last time, by this process and by others.
+
+        Lines that another process has written and not yet forced to disk are waited for.
+        """
+        with self._turn:
+            self._read(fcntl.LOCK_SH)
+
+    def _read(self, lock: int) -> None:
         try:
             with self.path.open("rb") as file:
+                fcntl.flock(file, lock)  # released at its end
                 if self._start != (start := file.read(_START_BYTES)):
                     self._start, self._read_bytes = start, 0  # another file: all of it is new
                 file.seek(self._read_bytes)
@@ -97,17 +113,29 @@ class HighWaterMark:
                 lost[journal_id] = LedgerBehindError(journal_id, count, found, what="releases")
         for journal_id, entries in journals.items():
             if self.is_new:  # and the database is not
-                lost[journal_id] = LedgerBehindError(journal_id, 0, entries)
-        if missing := len(self.lost_datasets(connection)):
-            known = len(self.datasets)
+                lost[journal_id] = HighWaterMarkMissingError(journal_id, entries)
+        datasets = [one for one in self.datasets if not one.startswith(OF_PERIOD)]
+        if missing := len(self.lost_datasets(connection).keys() & datasets):
+            known = len(datasets)
             lost[0] = LedgerBehindError(None, known, known - missing, what="data sets")
         return lost
 
-    def check_stored(self, journal_id: int, found: int) -> None:
-        """Refuse a journal that lacks recorded releases; its heads agree all the same."""
-        seen = self.stored.get(journal_id, 0)
-        if found < seen:
-            raise LedgerBehindError(journal_id, seen, found, what="releases")
+    def has_release(self, journal_id: int, number: int) -> bool:
+        """Whether the release of this number of a journal is recorded: only then it may be sent."""
+        if self.stored.get(journal_id, 0) < number:
+            self.refresh()
+        return self.stored.get(journal_id, 0) >= number
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something durable could not be written yet."""
+        return bool(self._due_heads or self._due_stored or self._due_datasets)
+
+    def check_writable(self) -> None:
+        """Raise an error of the operating system unless the file can be opened for writing."""
+        if self.path.exists() or not self.is_new:
+            with self.path.open("r+b"):
+                pass
 
     @property
     def is_new(self) -> bool:
@@ -115,8 +143,12 @@ class HighWaterMark:
         return not self.heads
 
     def lost_datasets(self, connection: Connection) -> dict[str, str]:
-        """Return names by fingerprint of data sets whose registration the database lacks."""
+        """Return names by fingerprint of data sets whose registration the database lacks.
+
+        Periods that it lacks are among them, with the name of their data set.
+        """
         known = {
+            *_periods(connection),
             *connection.execute(select(dataset.c.fingerprint)).scalars(),
             *connection.execute(select(lost_dataset.c.fingerprint)).scalars(),
         }
@@ -134,32 +166,50 @@ class HighWaterMark:
             for table in (dataset, lost_dataset)
             for sha, name in connection.execute(select(table.c.fingerprint, table.c.name))
         }
-        self.record(heads, count_stored(connection), registered)
+        self.record(heads, count_stored(connection), {**_periods(connection), **registered})
 
     def record(
         self, heads: Mapping[int, Head], stored: Mapping[int, int], registered: Mapping[str, str]
     ) -> None:
         """Record durable heads, numbers of releases, and data sets.
 
-        A number is that of all releases of a journal, so that one that could not be written is made
-        good by the next.
+        A number is that of all releases of a journal. After an error all of it is due, and is
+        written by the next call.
         """
-        changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
-        counts = {key: count for key, count in stored.items() if count > self.stored.get(key, 0)}
-        added = {sha: name for sha, name in registered.items() if sha not in self.datasets}
-        if changed or counts or added:
-            with _locked(self.path) as file:
-                file.write(_lines(changed, counts, added))
-                file.flush()
-                os.fsync(file.fileno())  # before the charge is confirmed
-            self.heads.update(changed)
-            self.stored.update(counts)
-            self.datasets.update(added)
+        with self._turn:
+            none = Head(0, "")
+            for key, head in heads.items():
+                if head.seq >= self._due_heads.get(key, none).seq:
+                    self._due_heads[key] = head
+            for key, count in stored.items():
+                self._due_stored[key] = max(count, self._due_stored.get(key, 0))
+            self._due_datasets.update(registered)
+            # Another process may have recorded more meanwhile.
+            changed = {
+                key: head
+                for key, head in self._due_heads.items()
+                if head.seq >= (known := self.heads.get(key, none)).seq and head != known
+            }
+            counts = {
+                key: count
+                for key, count in self._due_stored.items()
+                if count > self.stored.get(key, 0)
+            }
+            added = {
+                sha: name for sha, name in self._due_datasets.items() if sha not in self.datasets
+            }
+            if changed or counts or added:
+                _append(self.path, _lines(changed, counts, added))
+                self.heads.update(changed)
+                self.stored.update(counts)
+                self.datasets.update(added)
+            for due in (self._due_heads, self._due_stored, self._due_datasets):
+                due.clear()
 
     def close(self) -> None:
         """Write the last state of each journal, forced to disk."""
-        with _locked(self.path):
-            self.refresh()
+        with self._turn, _locked(self.path):
+            self._read(fcntl.LOCK_UN)  # it is locked above
             short = self.path.with_suffix(".new")
             with _open_for_owner(short, os.O_TRUNC) as file:
                 # Processes that read the long file find a start that they do not know.
@@ -168,6 +218,19 @@ class HighWaterMark:
                 file.flush()
                 os.fsync(file.fileno())
             short.replace(self.path)
+
+
+def _periods(connection: Connection) -> dict[str, str]:
+    """Return names of data sets by the fingerprints of the periods of their series."""
+    of_entry = and_(release.c.journal_id == entry.c.journal_id, release.c.seq == entry.c.seq)
+    rows = (
+        select(release.c.fingerprint, dataset.c.name)
+        .select_from(
+            release.join(entry, of_entry).join(dataset, dataset.c.id == entry.c.dataset_id)
+        )
+        .where(release.c.fingerprint.is_not(None))
+    )
+    return {f"{OF_PERIOD}{sha}": str(name) for sha, name in connection.execute(rows)}
 
 
 def count_stored(connection: Connection) -> dict[int, int]:
@@ -180,6 +243,20 @@ def stated_counts(connection: Connection) -> dict[int, int]:
     """Return how many releases each journal states; triggers keep the numbers."""
     rows = select(journal.c.id, journal.c.stored)
     return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
+
+
+def _append(path: Path, lines: str) -> None:
+    """Append lines, forced to disk before the charge is confirmed; after an error, none of them."""
+    with _locked(path) as file:
+        before, left = os.fstat(file.fileno()).st_size, lines.encode()
+        try:
+            while left:  # not through its buffer, which would be written again when it is closed
+                left = left[os.write(file.fileno(), left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):  # others would take what was written for durable
+                os.ftruncate(file.fileno(), before)
+            raise
 
 
 @contextmanager

@@ -80,6 +80,8 @@ class LedgerTransaction:
     connection: Connection
     seen: Mapping[int, Head] = field(default_factory=dict)
     """Heads that were durable before: no journal may have fewer entries."""
+    seen_stored: Mapping[int, int] = field(default_factory=dict)
+    """Numbers of releases that were durable before: no journal may have fewer."""
     known_datasets: Mapping[str, str] = field(default_factory=dict)
     """Names by fingerprint of data sets whose registration was durable before."""
     heads: dict[int, Head] = field(default_factory=dict)
@@ -95,7 +97,9 @@ class LedgerTransaction:
         """Lock a journal until the transaction ends, and return its head.
 
         Everything about a journal is decided after this, in statements of their own: under READ
-        COMMITTED they see what the previous holder of the lock has committed.
+        COMMITTED they see what the previous holder of the lock has committed. A journal that lacks
+        durable entries is refused, and so is one that lacks releases: storing one adds no entry, so
+        that its head agrees all the same. Whatever is written would hide the loss.
         """
         if journal_id not in self.heads:
             *found, stored = self.connection.execute(_LOCK, {"number": journal_id}).one()
@@ -103,6 +107,8 @@ class LedgerTransaction:
             seen = self.seen.get(journal_id, head)
             if head.seq < seen.seq or (head.seq == seen.seq and head != seen):
                 raise LedgerBehindError(journal_id, seen.seq, head.seq)
+            if stored < (due := self.seen_stored.get(journal_id, 0)):
+                raise LedgerBehindError(journal_id, due, stored, what="releases")
             self.heads[journal_id] = self.found[journal_id] = head
             self.stored[journal_id] = stored
         return self.heads[journal_id]

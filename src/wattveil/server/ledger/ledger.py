@@ -37,16 +37,14 @@ from wattveil.server.ledger.accounts import Account, Charge, Release, read_accou
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.admission import OrderIds, already_paid, charge_under_key
 from wattveil.server.ledger.amounts import Allowance
-from wattveil.server.ledger.database import (
-    cause_of,
-    connect,
-    database_url,
-    migrate,
-)
+from wattveil.server.ledger.database import check_not_empty, connect, database_url, migrate
+from wattveil.server.ledger.database_errors import cause_of
+from wattveil.server.ledger.database_record import check_database, record_database
 from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored, stated_counts
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, journal, release
 from wattveil.server.ledger.order import Order, check_name
+from wattveil.server.ledger.server_lease import leased
 from wattveil.server.ledger.writer import Writer
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
@@ -70,13 +68,13 @@ class Ledger(AbstractContextManager["Ledger"]):
         self.engine = engine
         self._is_shared = is_shared
         self._high_water_mark = high_water_mark
-        with engine.connect() as connection:
-            high_water_mark.stored = count_stored(connection)
         self._writer = Writer(engine, high_water_mark)
         self._order_ids: dict[tuple[str, str], OrderIds] = {}
         self._hung_until = 0.0
         self.writes = 0
         """Number of calls of `write`: what was read before one of them may have changed."""
+        self.accesses_ended = 0
+        """Number of calls of `end_access`."""
 
     @classmethod
     def open(cls, folder: Path, database: str | None = None, *, is_shared: bool = False) -> Self:
@@ -93,14 +91,20 @@ class Ledger(AbstractContextManager["Ledger"]):
             closes it last, not shared.
         """
         engine, high_water_mark = _open(folder, database)
-        with engine.connect() as connection:
-            lost = high_water_mark.behind(connection)
-            if not lost:
-                high_water_mark.catch_up(connection)
+        try:
+            with engine.connect() as connection:
+                lost = high_water_mark.behind(connection)
+                if not lost:
+                    high_water_mark.catch_up(connection)
+                    record_database(folder, engine.url)
+        except OSError:
+            engine.dispose()
+            raise LedgerUnavailableError("the high-water mark cannot be written") from None
         if lost:
             if not is_shared:
                 high_water_mark.close()
             engine.dispose()
+            check_database(folder, engine.url, is_exact=True)
             raise next(iter(lost.values()))
         return cls(engine, high_water_mark, is_shared=is_shared)
 
@@ -115,42 +119,47 @@ class Ledger(AbstractContextManager["Ledger"]):
         which registrations were lost: then a data set is registered only with a declaration.
         Returns the number of journals concerned.
         """
-        engine, high_water_mark = _open(folder, database)
-        with engine.connect() as connection:
-            lost = sorted(high_water_mark.behind(connection))
-            gone = high_water_mark.lost_datasets(connection)
-        if lost and high_water_mark.is_new:
-            gone[UNKNOWN_DATASET] = UNKNOWN_DATASET
-        seen = dict(high_water_mark.heads), dict(high_water_mark.stored)
-        for journal_id in lost:
-            high_water_mark.heads.pop(journal_id, None)
-        with cls(engine, high_water_mark) as ledger:
-            try:
-                ledger._writer.run(
-                    partial(
-                        administration.count_as_lost,
-                        journals=lost,
-                        datasets=gone,
-                        by=by,
-                        reason=reason,
+        engine, high_water_mark = _open(folder, database, is_exact=True)
+        with leased(engine):  # a server of another folder may use the database
+            with engine.connect() as connection:
+                lost = sorted(high_water_mark.behind(connection))
+                gone = high_water_mark.lost_datasets(connection)
+            if lost and high_water_mark.is_new:
+                gone[UNKNOWN_DATASET] = UNKNOWN_DATASET
+            seen = dict(high_water_mark.heads), dict(high_water_mark.stored)
+            for journal_id in lost:
+                high_water_mark.heads.pop(journal_id, None)
+            with engine.connect() as connection:
+                high_water_mark.stored = count_stored(connection)
+            with cls(engine, high_water_mark) as ledger:
+                try:
+                    ledger._writer.run(
+                        partial(
+                            administration.count_as_lost,
+                            journals=lost,
+                            datasets=gone,
+                            by=by,
+                            reason=reason,
+                        )
                     )
-                )
-                with engine.connect() as connection:
-                    high_water_mark.catch_up(connection)
-            except BaseException:
-                # Nothing was accepted: the ledger must not open the next time.
-                high_water_mark.heads, high_water_mark.stored = seen
-                raise
+                    with engine.connect() as connection:
+                        high_water_mark.catch_up(connection)
+                except BaseException:
+                    # Nothing was accepted: the ledger must not open the next time.
+                    high_water_mark.heads, high_water_mark.stored = seen
+                    raise
         return len([journal_id for journal_id in lost if journal_id])
 
     def close(self) -> None:
         """Finish waiting jobs, and close the database."""
         self._writer.close()
-        if not self._is_shared:
-            with suppress(DBAPIError), self.engine.connect() as connection:
-                self._high_water_mark.record({}, stated_counts(connection), {})
-            self._high_water_mark.close()
-        self.engine.dispose()
+        try:
+            if not self._is_shared:
+                with suppress(DBAPIError), self.engine.connect() as connection:
+                    self._high_water_mark.record({}, stated_counts(connection), {})
+                self._high_water_mark.close()
+        finally:  # what could not be recorded is recorded by the next start
+            self.engine.dispose()
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -198,7 +207,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             linked_to=linked_to,
             never_charged=never_charged,
         )
-        self._writer.run(work, journal_id=journal_id)
+        self._writer.run(work, journal_id=journal_id, compares=True)
 
     def set_budget(
         self,
@@ -271,15 +280,21 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._writer.run(work, journal_id=self._journal(name))
         security_event(SecurityEvent.SERIES_CLOSED, by, about=name, series=series)
 
-    def write(self, work: Callable[[LedgerTransaction], T], *, linked_to: str | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[LedgerTransaction], T],
+        *,
+        linked_to: str | None = None,
+        compares: bool = False,
+    ) -> T:
         """Run other writes of the server, which touch one journal at most.
 
         ``linked_to`` names a data set whose journal is touched; a new journal needs none.
+        ``compares``: fingerprints are compared with those of other journals.
         """
+        journal_id = 0 if linked_to is None else self._journal(linked_to)
         try:
-            return self._writer.run(
-                work, journal_id=0 if linked_to is None else self._journal(linked_to)
-            )
+            return self._writer.run(work, journal_id=journal_id, compares=compares)
         finally:
             self.writes += 1
 
@@ -289,6 +304,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         It returns when no process of the server accepts the token any more.
         """
         result = self.write(work)
+        self.accesses_ended += 1
         if self._is_shared:
             time.sleep(CACHED_SECONDS)
         return result
@@ -316,18 +332,20 @@ class Ledger(AbstractContextManager["Ledger"]):
         before it recorded it. A database that has lost a release is refused: its charge seems to be
         pending, and would be drawn again.
         """
-
-        def check(transaction: LedgerTransaction) -> None:
-            transaction.lock(charge.journal_id)
-            found = transaction.stored[charge.journal_id]
-            self._high_water_mark.check_stored(charge.journal_id, found)
-
-        self._writer.run(check, journal_id=charge.journal_id)
+        self._writer.run(
+            lambda transaction: transaction.lock(charge.journal_id), journal_id=charge.journal_id
+        )
 
     def store(self, charge: Charge, outcome: Release) -> Release:
-        """Store an outcome, unless one is stored; return the stored outcome."""
+        """Store an outcome, unless one is stored; return the stored outcome.
+
+        As before the computation, a database that has lost a release is refused: the next one would
+        hide that.
+        """
         return self._writer.run(
-            partial(charges.store, charge=charge, outcome=outcome), journal_id=charge.journal_id
+            partial(charges.store, charge=charge, outcome=outcome),
+            journal_id=charge.journal_id,
+            compares=outcome.fingerprint is not None,
         )
 
     # --- reading ----------------------------------------------------------------------------------
@@ -336,6 +354,24 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the stored outcome of a charge; None while it is computed."""
         with self.reading() as connection:
             return charges.read_release(connection, charge)
+
+    def is_recorded(self, journal_id: int, number: int | None) -> bool:
+        """Whether the high-water mark has the release of this number: only then it may be sent."""
+        # One without a number was stored by an earlier version, and recorded by this start.
+        return number is None or self._high_water_mark.has_release(journal_id, number)
+
+    def check_recorded(self, *, grace_seconds: float) -> None:
+        """Raise an error if the mark cannot be written, or lacks a release for longer than this."""
+        self._high_water_mark.check_writable()
+        with self.reading() as connection:
+            due = stated_counts(connection)
+        if not self._has_releases(due):
+            time.sleep(grace_seconds)  # it may just be written
+            if not self._has_releases(due):
+                raise LedgerUnavailableError("the high-water mark cannot be written")
+
+    def _has_releases(self, counts: Mapping[int, int]) -> bool:
+        return all(self._high_water_mark.has_release(*one) for one in counts.items())
 
     def pending(self) -> list[Charge]:
         """Return the charges without a stored outcome, for example after a crash."""
@@ -404,14 +440,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         try:
             with self.engine.connect() as connection:
                 yield connection
-        except (
-            PoolTimeoutError
-        ) as error:  # requests are many; the database may respond all the same
-            raise LedgerUnavailableError(cause_of(error)) from None
+        except PoolTimeoutError as error:  # many requests; the database may respond all the same
+            raise LedgerUnavailableError(cause_of(error, self.engine.url)) from None
         except DBAPIError as error:
             if time.monotonic() - started > _HUNG_SECONDS:  # others need not wait for it as well
                 self._hung_until = time.monotonic() + _HUNG_SECONDS
-            raise LedgerUnavailableError(cause_of(error)) from None
+            raise LedgerUnavailableError(cause_of(error, self.engine.url)) from None
 
     def _journal(self, name: str) -> int:
         check_name("dataset", name)
@@ -437,19 +471,23 @@ class Ledger(AbstractContextManager["Ledger"]):
         return self._order_ids[names]
 
 
-def _open(folder: Path, database: str | None) -> tuple[Engine, HighWaterMark]:
-    """Connect, and migrate the tables."""
+def _open(
+    folder: Path, database: str | None, *, is_exact: bool = False
+) -> tuple[Engine, HighWaterMark]:
+    """Connect to the database of the folder, and migrate the tables."""
     if not folder.is_dir():
         raise InvalidParameterError("data", "a folder that exists", str(folder))
     url = database_url(folder, database)
+    check_database(folder, url, is_exact=is_exact)
     unlimited, engine = connect(url), connect(url, is_limited=True)
     try:
+        check_not_empty(folder, unlimited)
         migrate(unlimited)
         return engine, HighWaterMark(folder)
     except BaseException as error:
         engine.dispose()
         if isinstance(error, DBAPIError):
-            raise LedgerUnavailableError(cause_of(error)) from None
+            raise LedgerUnavailableError(cause_of(error, url)) from None
         raise
     finally:
         unlimited.dispose()

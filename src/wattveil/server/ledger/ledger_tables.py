@@ -23,6 +23,10 @@ from wattveil.server.ledger.amounts import MAX_AMOUNT, MEASURES
 UNKNOWN_DATASET = "?"
 """Name and fingerprint in `lost_dataset` if any registration may have been lost; no valid name."""
 
+OF_PERIOD = "period:"
+"""Begins the fingerprint of a period of a series in the high-water mark and in `lost_dataset`; the
+name is that of its data set."""
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -128,6 +132,11 @@ release = Table(
     Column("payload_ref", Text),
     Column("payload_sha256", Text),
     Column("stored_at", Text, nullable=False),
+    # Which of the releases of its journal it is: the high-water mark has the first so many.
+    Column("number", BigInteger),
+    # Of a period of a series: keyed fingerprint of its profiles, as that of a data set.
+    Column("fingerprint", Text),
+    Index("ix_release_fingerprint", "fingerprint"),
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
 )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, insert, select
+from sqlalchemy import Connection, and_, bindparam, insert, select, union
 
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.declaration import to_plain
@@ -32,6 +32,7 @@ from wattveil.server.ledger.accounts import (
     Release,
     ReleaseState,
     charge_of,
+    names_in,
     read_accounts,
     read_plan,
     spend,
@@ -42,9 +43,11 @@ from wattveil.server.ledger.admission import Refusal
 from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction
 from wattveil.server.ledger.ledger_tables import (
+    OF_PERIOD,
     dataset,
     entry,
     journal,
+    lost_dataset,
     planned,
     principal,
     release,
@@ -61,6 +64,8 @@ class SeriesPeriod:
     label: str
     state: ReleaseState | None
     """Outcome; None while it is computed."""
+    number: int | None = None
+    """Which of the stored releases of its journal it is."""
 
     @property
     def id(self) -> str:
@@ -222,8 +227,7 @@ def _open_series(transaction: LedgerTransaction, dataset_name: str, name: str) -
         raise InvalidParameterError("series", "open", f"closed: {found.ended}")
     if connection.execute(_DATASET, {"name": dataset_name}).one().closed_at is not None:
         raise ChargeRefusedError(Refusal.CLOSED)
-    lost = {"journal": found.journal_id, "after": found.seq}
-    if connection.execute(_LOST, lost).first() is not None:
+    if may_lack_periods(connection, found):
         rule = "one without lost entries of the ledger: among them may be periods. Close it"
         raise InvalidParameterError("series", rule, name)
     return found
@@ -278,6 +282,12 @@ def series_ids(connection: Connection) -> list[str]:
     return [str(json.loads(text)["id"]) for text in details.scalars()]
 
 
+def has_losses(connection: Connection) -> bool:
+    """Whether entries of any journal were lost, and the loss was accepted."""
+    lost = select(entry.c.seq).where(entry.c.kind == EntryKind.LOST.value).limit(1)
+    return connection.execute(lost).first() is not None
+
+
 def series_of_period(connection: Connection, dataset_name: str, charge: Charge) -> ReservedSeries:
     """Return the series of a period."""
     found = find_series(connection, dataset_name, str(json.loads(charge.request)["series"]))
@@ -287,9 +297,31 @@ def series_of_period(connection: Connection, dataset_name: str, charge: Charge) 
 
 
 def fingerprints_of_others(connection: Connection, found: ReservedSeries) -> list[str]:
-    """Return the fingerprints of data sets about other people than those of a series."""
-    elsewhere = select(dataset.c.fingerprint).where(dataset.c.journal_id != found.journal_id)
-    return list(connection.execute(elsewhere).scalars())
+    """Return the fingerprints of data sets and periods of other people than those of a series.
+
+    Those that the database has lost are among them.
+    """
+    datasets = select(dataset.c.fingerprint).where(dataset.c.journal_id != found.journal_id)
+    periods = select(release.c.fingerprint).where(
+        release.c.journal_id != found.journal_id, release.c.fingerprint.is_not(None)
+    )
+    lost = select(lost_dataset.c.fingerprint).where(
+        lost_dataset.c.name.not_in(names_in(found.journal_id))
+    )
+    known = connection.execute(union(datasets, periods, lost)).scalars()
+    return [one.removeprefix(OF_PERIOD) for one in known]
+
+
+def may_lack_periods(connection: Connection, found: ReservedSeries) -> bool:
+    """Whether entries were lost after a series was opened: periods may be among them."""
+    lost = {"journal": found.journal_id, "after": found.seq}
+    return connection.execute(_LOST, lost).first() is not None
+
+
+def files_awaited(connection: Connection) -> list[tuple[str, str]]:
+    """Return data set and file of each period that is being computed."""
+    found = connection.execute(_AWAITED).all()
+    return [(name, str(json.loads(content)["file"])) for name, content in found]
 
 
 def is_period(charge: Charge) -> bool:
@@ -317,6 +349,7 @@ def _read(connection: Connection, row: Any) -> ReservedSeries:  # noqa: ANN401 -
                 charge=charge_of(one),
                 label=json.loads(one.detail)["period"],
                 state=None if one.state is None else ReleaseState(one.state),
+                number=one.number,
             )
             for one in rows
             if one.kind == EntryKind.PERIOD
@@ -358,7 +391,7 @@ _SERIES = (
     .order_by(entry.c.journal_id, entry.c.seq)
 )
 _PERIODS = (
-    CHARGED.add_columns(entry.c.kind, release.c.state)
+    CHARGED.add_columns(entry.c.kind, release.c.state, release.c.number)
     .select_from(
         entry.outerjoin(
             release, and_(release.c.journal_id == entry.c.journal_id, release.c.seq == entry.c.seq)
@@ -369,6 +402,16 @@ _PERIODS = (
         entry.c.request_sha256 == bindparam("request"),
     )
     .order_by(entry.c.seq)
+)
+_AWAITED = (
+    select(dataset.c.name, planned.c.content)
+    .select_from(
+        planned.join(
+            entry, and_(entry.c.journal_id == planned.c.journal_id, entry.c.seq == planned.c.seq)
+        ).join(dataset, dataset.c.id == entry.c.dataset_id)
+    )
+    .where(entry.c.kind == EntryKind.PERIOD.value)
+    .order_by(entry.c.journal_id, entry.c.seq)
 )
 _LOST = (
     select(entry.c.seq)

@@ -10,7 +10,8 @@ import fcntl
 import logging
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -18,6 +19,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattveil.errors import InvalidParameterError
+from wattveil.server.ledger.database_errors import cause_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ _CHECK_SECONDS = 2.0
 _LOCK = text(
     f"SELECT pg_try_advisory_lock(({_NUMBER}::bigint << 32) | 'journal'::regclass::oid::bigint)"
 )
-_RULE = "a database that no other server uses"
+_RULE = "a database that no other server uses: stop the server that uses it first"
 
 
 class Lease(Protocol):
@@ -83,11 +85,19 @@ class ServerLease(Lease):
         while not self._closing.wait(_CHECK_SECONDS):
             try:
                 if self._connection is None:
-                    if not self._take():
+                    if self._take():
+                        _LOG.warning("the lock of the database is held again")
+                    else:
                         _LOG.error("another server uses the database: orders are refused")
                 else:
                     self._connection.execute(text("SELECT 1"))
-            except SQLAlchemyError:
+            except SQLAlchemyError as error:
+                if self._connection is not None:
+                    fields = {"cause": cause_of(error, self._engine.url)}
+                    _LOG.error(
+                        "the lock of the database is lost: orders are refused until it is held",
+                        extra={"fields": fields},
+                    )
                 self._give_up()
 
     def _take(self) -> bool:
@@ -106,6 +116,18 @@ class ServerLease(Lease):
             with suppress(SQLAlchemyError):
                 connection.invalidate()
                 connection.close()
+
+
+@contextmanager
+def leased(engine: Engine) -> Iterator[None]:
+    """Use a database as its only server; if another one uses it, the engine is disposed of."""
+    try:
+        lease = ServerLease(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    with closing(lease):
+        yield
 
 
 def _locked_file(database: Path) -> IO[str]:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from queue import Empty, SimpleQueue
@@ -16,7 +17,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from wattveil.errors import LedgerUnavailableError, WattveilError
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.admission import OrderIds, charge_all
-from wattveil.server.ledger.database import cause_of, is_rolled_back, writing
+from wattveil.server.ledger.database import lock_fingerprints, writing
+from wattveil.server.ledger.database_errors import cause_of, is_rolled_back
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.order import Order
@@ -32,12 +34,17 @@ _TRIES = 3
 _GATHER_SECONDS = 0.002
 """About the duration of a commit: waiting that long doubles the jobs per commit."""
 
+_RETRY_SECONDS = 1.0
+"""Pause before what the high-water mark could not record is written again."""
+
 
 @dataclass(frozen=True)
 class _Job:
     journal_id: int
     work: Callable[[LedgerTransaction], Any] | None = None
     order: tuple[OrderIds, Order] | None = None
+    compares: bool = False
+    """Whether it compares fingerprints with those of other journals."""
     done: Future[Any] = field(default_factory=Future)
 
 
@@ -62,9 +69,18 @@ class Writer:
         charge: Charge = self._wait(_Job(ids.journal_id, order=(ids, order)))
         return charge
 
-    def run(self, work: Callable[[LedgerTransaction], T], *, journal_id: int = 0) -> T:
-        """Run another job, which touches one journal at most; return its result once durable."""
-        result: T = self._wait(_Job(journal_id, work=work))
+    def run(
+        self,
+        work: Callable[[LedgerTransaction], T],
+        *,
+        journal_id: int = 0,
+        compares: bool = False,
+    ) -> T:
+        """Run another job, which touches one journal at most; return its result once durable.
+
+        ``compares``: it compares fingerprints with those of other journals, alone.
+        """
+        result: T = self._wait(_Job(journal_id, work=work, compares=compares))
         return result
 
     def close(self) -> None:
@@ -94,7 +110,7 @@ class Writer:
     def _take(self) -> tuple[list[_Job], bool]:
         """Wait for a job, and take all waiting jobs; return whether more may come."""
         jobs: list[_Job] = []
-        job = self._waiting.get()
+        job = self._next()
         while job is not None:
             jobs.append(job)
             if len(jobs) == _MAX_BATCH:
@@ -104,6 +120,16 @@ class Writer:
             except Empty:
                 return jobs, True
         return jobs, False
+
+    def _next(self) -> _Job | None:
+        """Wait for a job; meanwhile, write what the high-water mark could not record."""
+        while self._high_water_mark.is_due:
+            try:
+                return self._waiting.get(timeout=_RETRY_SECONDS)
+            except Empty:
+                with suppress(OSError):
+                    self._high_water_mark.record({}, {}, {})
+        return self._waiting.get()
 
     def _commit(self, jobs: list[_Job]) -> None:
         # Every process locks journals in the same order, so they cause no deadlock. Jobs without a
@@ -124,15 +150,20 @@ class Writer:
             return self._in_transaction(jobs)
         except Exception as error:  # noqa: BLE001 - it is raised to the callers
             if not is_rolled_back(error) or tries == 1:
-                return [_shown(error)] * len(jobs)
+                return [_shown(error, self._engine)] * len(jobs)
         return [outcome for job in jobs for outcome in self._committed([job], tries - 1)]
 
     def _in_transaction(self, jobs: list[_Job]) -> list[object]:
         mark = self._high_water_mark
         mark.refresh()  # what other processes have made durable
         with self._engine.begin() as connection:
+            if any(job.compares for job in jobs):
+                lock_fingerprints(connection)
             transaction = LedgerTransaction(
-                connection, seen=mark.heads, known_datasets=mark.datasets
+                connection,
+                seen=mark.heads,
+                seen_stored=mark.stored,
+                known_datasets=mark.datasets,
             )
             outcomes = _outcomes(transaction, jobs)
             transaction.write_heads()
@@ -171,10 +202,10 @@ def _attempt(transaction: LedgerTransaction, work: Callable[[LedgerTransaction],
         return refusal
 
 
-def _shown(error: Exception) -> Exception:
+def _shown(error: Exception, engine: Engine) -> Exception:
     """Return the error that is raised to the callers."""
     if isinstance(error, DBAPIError | PoolTimeoutError):
-        return LedgerUnavailableError(cause_of(error))
+        return LedgerUnavailableError(cause_of(error, engine.url))
     if isinstance(error, OSError):  # the charge is durable: the same key finds it
         return LedgerUnavailableError("the high-water mark cannot be written")
     return error

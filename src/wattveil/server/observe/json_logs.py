@@ -1,7 +1,8 @@
 """Logs as lines of JSON, each with the identifier of its request.
 
 A line never contains an address as sent, a header, a body, a row or a text of an error: only route
-templates, statuses, types of errors, and in security events principals and client addresses.
+templates, statuses, types of errors, causes of a fixed list with the address of the database, and
+in security events principals and client addresses.
 """
 
 import json

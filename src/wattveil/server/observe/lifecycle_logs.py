@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from wattveil.bundle import keys
+from wattveil.errors import WattveilError
 from wattveil.server.ledger.database import database_url
+from wattveil.server.server_state import FINGERPRINT_KEY, SIGNING_KEY
 
 _LOG = logging.getLogger("wattveil.server")
 
@@ -20,6 +23,16 @@ def log_start(url: str, data: Path, database: str | None) -> None:
         "database": database_url(data, database).get_backend_name(),
     }
     _LOG.info("server started", extra={"fields": fields})
+
+
+def log_keys(data: Path) -> None:
+    """Log keys that cannot be read: nothing is released until they can."""
+    for name, read in ((SIGNING_KEY, keys.read_key), (FINGERPRINT_KEY, Path.read_bytes)):
+        try:
+            read(data / name)
+        except (OSError, ValueError, WattveilError) as error:
+            fields = {"file": str((data / name).absolute()), "error": type(error).__name__}
+            _LOG.error("a key cannot be read: no release is computed", extra={"fields": fields})
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Readiness: whether database, disk, worker and signing key can serve a request now.
+"""Readiness: whether database, disk, worker, key and high-water mark can serve a request now.
 
 The checks run in a thread of their own with a time limit: a hung database must not occupy the
 threads that answer requests, and the report must arrive although it hangs.
@@ -16,12 +16,15 @@ from enum import StrEnum
 from sqlalchemy import text
 
 from wattveil.bundle import keys
+from wattveil.errors import LedgerUnavailableError
 from wattveil.server.server_state import FINGERPRINT_KEY, SIGNING_KEY, ServerState
 
 _LOG = logging.getLogger(__name__)
 
 _MAX_SECONDS = 3.0
 """Time limit of one check."""
+_RECORD_SECONDS = 1.0
+"""Time that a release may take from the database to the high-water mark."""
 _KEPT_SECONDS = 1.0
 """A report is used again for this time: strangers may ask often."""
 MIN_FREE_BYTES = 64 * 1024 * 1024
@@ -35,6 +38,7 @@ class Component(StrEnum):
     DISK = "disk"
     QUEUE = "queue"
     KEY = "key"
+    HIGH_WATER_MARK = "high_water_mark"
 
 
 class Readiness:
@@ -47,6 +51,7 @@ class Readiness:
             Component.DISK: self._check_disk,
             Component.QUEUE: self._check_queue,
             Component.KEY: self._check_key,
+            Component.HIGH_WATER_MARK: self._check_mark,
         }
         # One thread per component: one that hangs occupies its own, and no others are started.
         self._threads = {
@@ -60,12 +65,17 @@ class Readiness:
         async with self._lock:
             if self._last is not None and time.monotonic() - self._last[0] < _KEPT_SECONDS:
                 return self._last[1]
-            results = await asyncio.gather(*(self._passes(one) for one in Component))
-            failing = tuple(
-                one for one, passes in zip(Component, results, strict=True) if not passes
-            )
-            self._last = time.monotonic(), failing
-            return failing
+            # The mark is compared with the database: while that fails, nothing is known of it.
+            others = [one for one in Component if one is not Component.HIGH_WATER_MARK]
+            results = await asyncio.gather(*(self._passes(one) for one in others))
+            found: list[Component] = [
+                one for one, passes in zip(others, results, strict=True) if not passes
+            ]
+            mark = Component.HIGH_WATER_MARK
+            if Component.DATABASE not in found and not await self._passes(mark):
+                found.append(mark)
+            self._last = time.monotonic(), tuple(found)
+            return self._last[1]
 
     @property
     def last_failing(self) -> tuple[Component, ...]:
@@ -79,6 +89,8 @@ class Readiness:
             await asyncio.wait_for(check, _MAX_SECONDS)
         except Exception as error:  # noqa: BLE001 - any failure means not ready
             fields = {"component": component.value, "error": type(error).__name__}
+            if isinstance(error, LedgerUnavailableError):
+                fields["cause"] = error.cause  # of a fixed list
             _LOG.error("not ready", extra={"fields": fields})
             return False
         return True
@@ -100,6 +112,10 @@ class Readiness:
         """Check that the worker runs. A full queue is no failure: what is stored can be read."""
         if not self._state.worker.is_healthy:
             raise RuntimeError("the worker has ended")
+
+    def _check_mark(self) -> None:
+        """Check that the mark can be written and has every release: others are not sent."""
+        self._state.ledger.check_recorded(grace_seconds=_RECORD_SECONDS)
 
     def _check_key(self) -> None:
         keys.read_key(self._state.folder / SIGNING_KEY)

@@ -57,6 +57,7 @@ class SecurityEvent(StrEnum):
     DATASET_CLOSED = "dataset_closed"
     SERIES_OPENED = "series_opened"
     SERIES_CLOSED = "series_closed"
+    SERIES_ERASURE = "series_erasure"
     RELEASE_SHARED = "release_shared"
 
 

@@ -8,8 +8,10 @@ at the ticks at which releases appear.
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.metadata import version
+from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -24,15 +26,18 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from wattveil.server.datasets import all_datasets
+from wattveil.errors import LedgerUnavailableError
+from wattveil.server.datasets import FOLDER, all_datasets
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
 from wattveil.server.ledger.accounts import ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.ledger_tables import dataset, entry, release
+from wattveil.server.ledger.reserved_series import files_awaited
 from wattveil.server.observe.readiness import Component, Readiness
 from wattveil.server.observe.request_record import RequestRecord
 from wattveil.server.processes.server_health import ServerHealth
 from wattveil.server.server_state import ServerState
+from wattveil.server.tls_files import expiry
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -53,7 +58,7 @@ def is_timed(route: str) -> bool:
 class ServerMetrics:
     """Counters of a process, and figures of its ledger."""
 
-    def __init__(self, state: ServerState) -> None:
+    def __init__(self, state: ServerState, certificate: Path | None = None) -> None:
         self.readiness = Readiness(state)
         self._registry = CollectorRegistry()
         self._scraped = self._registry
@@ -90,7 +95,9 @@ class ServerMetrics:
         )
         self._counted: dict[tuple[str, str, str], tuple[Counter, Histogram | None]] = {}
         """Counters by their labels: finding them takes longer than counting."""
-        self._scraped.register(_ServerFigures(state, self.readiness))
+        # Read now: the server uses the certificate that it has read at its start.
+        expires_at = None if certificate is None else expiry(certificate).timestamp()
+        self._scraped.register(_ServerFigures(state, self.readiness, expires_at))
 
     def count(
         self, record: RequestRecord, method: str, route: str, status: int, seconds: float
@@ -138,8 +145,8 @@ class _ProcessFigures(Collector):
 class _ServerFigures(Collector):
     """Figures that are read when they are asked for."""
 
-    def __init__(self, state: ServerState, readiness: Readiness) -> None:
-        self._state, self._readiness = state, readiness
+    def __init__(self, state: ServerState, readiness: Readiness, expires_at: float | None) -> None:
+        self._state, self._readiness, self._expires_at = state, readiness, expires_at
         self._ledger: tuple[float, list[Metric]] = (-_KEPT_SECONDS, [])
 
     def describe(self) -> Iterable[Metric]:
@@ -151,6 +158,12 @@ class _ServerFigures(Collector):
         build = GaugeMetricFamily("wattveil_build_info", "Version.", labels=("version",))
         build.add_metric((version("wattveil"),), 1)
         yield build
+        if self._expires_at is not None:
+            yield GaugeMetricFamily(
+                "wattveil_tls_certificate_expiry_seconds",
+                "Unix time at which the TLS certificate of the server expires.",
+                self._expires_at,
+            )
         failing = self._readiness.last_failing
         ready = GaugeMetricFamily(
             "wattveil_ready",
@@ -160,22 +173,32 @@ class _ServerFigures(Collector):
         for one in Component:
             ready.add_metric((one.value,), float(one not in failing))
         yield ready
-        worker = self._state.worker
-        yield GaugeMetricFamily(
-            "wattveil_queue_length", "Charges whose release is not stored.", worker.queue_length
-        )
         yield GaugeMetricFamily(
             "wattveil_queue_limit",
             "Waiting orders of one principal at which its further ones are refused as busy.",
             MAX_WAITING_PER_PRINCIPAL,
         )
-        if Component.DATABASE not in failing:
-            yield from self._ledger_figures()
+        figures = None if Component.DATABASE in failing else self._ledger_figures()
+        yield GaugeMetricFamily(
+            "wattveil_database_up",
+            "Whether the database responds; if not, figures of the ledger are left out.",
+            float(figures is not None),
+        )
+        yield from figures or ()
+        with suppress(LedgerUnavailableError):  # of several processes, it is read in the database
+            length = self._state.worker.queue_length
+            yield GaugeMetricFamily(
+                "wattveil_queue_length", "Charges whose release is not stored.", length
+            )
 
-    def _ledger_figures(self) -> list[Metric]:
+    def _ledger_figures(self) -> list[Metric] | None:
+        """Return the figures of the ledger; None if it cannot be read."""
         read_at, figures = self._ledger
         if time.monotonic() - read_at > _KEPT_SECONDS:
-            figures = [*self._budgets(), self._releases()]
+            try:
+                figures = [*self._budgets(), self._releases(), self._missing_files()]
+            except LedgerUnavailableError:
+                return None
             self._ledger = time.monotonic(), figures
         return figures
 
@@ -204,6 +227,22 @@ class _ServerFigures(Collector):
                         left.add_metric(own, _epsilon(account.left, delta))
                         ratio.add_metric(own, account.share_spent)
         return [cap, spent, left, ratio]
+
+    def _missing_files(self) -> Metric:
+        """Return how many periods wait for a file that is not in the folder of profiles."""
+        found = GaugeMetricFamily(
+            "wattveil_periods_without_file",
+            "Periods of series that wait for a file that is missing.",
+            labels=("dataset",),
+        )
+        with self._state.ledger.reading() as connection:
+            names = [one.name for one in all_datasets(connection)]
+            awaited = files_awaited(connection)
+        folder = self._state.folder / FOLDER
+        missing = [name for name, file in awaited if not (folder / file).is_file()]
+        for name in names:
+            found.add_metric((name,), missing.count(name))
+        return found
 
     def _releases(self) -> Metric:
         releases = GaugeMetricFamily(

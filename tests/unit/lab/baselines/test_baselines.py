@@ -225,7 +225,7 @@ def test_bad_input_is_refused(name: str, blobs: Floats, public: PublicChoices) -
         fit(blobs[:3], epsilon=1.0, delta=1e-6, **given)  # type: ignore[arg-type]
     broken = blobs.copy()
     broken[5, 1] = np.nan
-    with pytest.raises(InvalidDataError, match="rows 5 break the rule 'finite load'"):
+    with pytest.raises(InvalidDataError, match="rows 5 violate the rule 'finite load'"):
         fit(broken, epsilon=1.0, delta=1e-6, **given)  # type: ignore[arg-type]
 
 

@@ -85,8 +85,17 @@ def test_the_planted_response_is_found_with_its_error() -> None:
     found = response_of(noisy_of(weather(1), 5), weather(1))
     assert found.heating[0] == pytest.approx(0.03, abs=4.0 * found.heating[1])
     assert found.heating[1] < 0.003
+    assert not found.warning
     other = response_of(noisy_of(weather(1), 5), weather(2))  # of another year: hardly any
     assert abs(other.heating[0]) < 0.015
+
+
+def test_a_response_that_noise_hides_is_flagged() -> None:
+    """Levels without any response: both bands contain 0, and the warning says so."""
+    noisy = np.array([0.05 * np.random.default_rng(9).normal(size=365), np.full(365, 0.05)])
+    found = response_of(noisy, weather(1))
+    assert all(abs(mean) < 1.96 * error for mean, error in (found.heating, found.cooling))
+    assert "contains 0" in found.warning
 
 
 def test_the_estimate_solves_the_normal_equations() -> None:

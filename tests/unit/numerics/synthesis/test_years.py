@@ -14,6 +14,7 @@ from wattveil.numerics.synthesis import day_deviations, synthesis_tuning
 from wattveil.numerics.synthesis.day_deviations import (
     DayToDay,
     YearCalendar,
+    base_edges,
     day_axes,
     fitting_calendar,
 )
@@ -28,7 +29,7 @@ from wattveil.numerics.synthesis.figure_maps import (
 )
 from wattveil.numerics.synthesis.noisy_moments import waves
 from wattveil.numerics.synthesis.population_model import SyntheticModel
-from wattveil.numerics.synthesis.year_model import YearModel
+from wattveil.numerics.synthesis.year_model import YearModel, exporting_share
 from wattveil.profiles import Split
 from wattveil.release.rows.day_features import (
     base_loads,
@@ -83,6 +84,7 @@ def year_model(
         levels=np.zeros(calendar.n_days),
         noisy_levels=np.tile([[0.0], [0.01]], calendar.n_days),
         peaks=np.ones((2, 1)),
+        exporting=np.array([1.0]),
         calendar=calendar,
     )
 
@@ -186,6 +188,25 @@ def test_every_released_share_has_a_level_that_does_not_last(slow: float) -> Non
     ratios = np.exp(mean + deviation * np.random.default_rng(0).normal(size=100_000))
     share = day_deviations.slow_levels(ratios, days.fast_level).mean()
     assert share == pytest.approx(min(max(slow, 0.05), 0.98), abs=0.002)
+
+
+def test_only_the_released_share_of_customers_exports() -> None:
+    """A quarter is in the cluster with export; of them as many export as base loads below 0 say."""
+    model = year_model()
+    for share, expected in ((1.0, 0.25), (0.1, 0.1), (0.0, 0.0)):
+        drawn = replace(model, exporting=np.array([share])).sample(400, random_state=3)
+        below = np.less(drawn.load_kw.min(axis=1), 0.0)
+        assert below.mean() == pytest.approx(expected, abs=0.03)
+        assert not below[drawn.clusters == 0].any()
+
+
+def test_the_share_that_exports_is_that_of_base_loads_below_0() -> None:
+    """The cells below 0 over all; noise below 0, or of nobody, is a share of 0."""
+    edges = base_edges()
+    counts = np.histogram([-3.0, -0.2, -0.05, 0.01, 0.2, 0.3, 0.9, 5.0], [-99, *edges, 99])[0]
+    assert exporting_share(counts.astype(float)) == pytest.approx([3.0 / 8.0])
+    assert exporting_share(np.where(np.arange(counts.size) < 13, -1.0, 5.0)) == [0.0]
+    assert exporting_share(np.zeros(counts.size)) == [0.0]
 
 
 def test_customers_that_all_export_have_valid_years() -> None:

@@ -15,6 +15,10 @@ from wattveil.server.http.problems import Code, problem_of
 BODY = bytes(range(256)) * 1000
 
 
+def _nobody(_: object, *, refuse: bool = False) -> None:
+    """Know no sender."""
+
+
 def _answered(method: str, path: str, whole: GuardMiddleware) -> list[Message]:
     sent: list[Message] = []
 
@@ -31,7 +35,7 @@ def _answered(method: str, path: str, whole: GuardMiddleware) -> list[Message]:
 
 def test_large_answers_leave_in_pieces() -> None:
     """Else one that is still on its way would count as sent, and be cut off."""
-    start, *pieces = _answered("GET", "/", GuardMiddleware(Response(BODY), lambda _: None))
+    start, *pieces = _answered("GET", "/", GuardMiddleware(Response(BODY), _nobody))
     assert start["type"] == "http.response.start"
     assert b"".join(piece["body"] for piece in pieces) == BODY
     assert max(len(piece["body"]) for piece in pieces) == middleware._PIECE
@@ -41,7 +45,7 @@ def test_large_answers_leave_in_pieces() -> None:
 def test_who_cannot_be_looked_up_is_no_stranger() -> None:
     """The ledger is away for a moment: that is said, and the bundle is not taken for empty."""
 
-    def sender(_: Request) -> str | None:
+    def sender(_: Request, **__: bool) -> str | None:
         raise problem_of(LedgerUnavailableError("away")) from None
 
     start, _ = _answered("POST", middleware.LARGE[0], GuardMiddleware(Response(BODY), sender))
@@ -52,9 +56,7 @@ def test_a_refusal_as_busy_comes_after_a_pause() -> None:
     """A client that repeats it at once is slowed down; other refusals are not."""
     for code, paused in ((Code.BUSY, True), (Code.FORBIDDEN, False)):
         began = time.monotonic()
-        start, _ = _answered(
-            "GET", "/", GuardMiddleware(Response(b"", code.status), lambda _: None)
-        )
+        start, _ = _answered("GET", "/", GuardMiddleware(Response(b"", code.status), _nobody))
         assert start["status"] == code.status
         assert not paused or time.monotonic() - began >= middleware._BUSY_SECONDS
 
@@ -69,7 +71,7 @@ def test_a_direct_answer_needs_no_route() -> None:
     async def direct(scope: Scope) -> tuple[Message, Message] | None:
         return parts if scope["path"] == "/" else None
 
-    found = GuardMiddleware(Response(b"routed"), lambda _: None, direct)
+    found = GuardMiddleware(Response(b"routed"), _nobody, direct)
     start, body = _answered("GET", "/", found)
     assert body["body"] == b"direct"
     assert {name for name, _ in start["headers"]} >= {one.lower().encode() for one in HEADERS}
@@ -80,7 +82,7 @@ def test_a_large_body_is_sent_in_pieces_without_copies_of_the_rest() -> None:
     """Every piece within the size, together the body; the response keeps the bytes it was given."""
     body = bytes(range(256)) * 1031
     for length in (middleware._PIECE, middleware._PIECE + 1, 2 * middleware._PIECE, len(body)):
-        _, *pieces = _answered("GET", "/", GuardMiddleware(Response(body[:length]), lambda _: None))
+        _, *pieces = _answered("GET", "/", GuardMiddleware(Response(body[:length]), _nobody))
         assert b"".join(one["body"] for one in pieces) == body[:length]
         assert all(0 < len(one["body"]) <= middleware._PIECE for one in pieces)
         assert [one.get("more_body", False) for one in pieces] == [True] * (len(pieces) - 1) + [

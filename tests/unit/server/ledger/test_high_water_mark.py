@@ -1,5 +1,6 @@
 """The file of the high-water mark: on disk before a charge is confirmed, whole beside others."""
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,3 +73,40 @@ def test_a_line_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
     assert mark.heads == {1: Head(3, SHA), 2: Head(1, SHA)}
     path.write_text(f"\n1 5 {SHA}")
     assert HighWaterMark(tmp_path).heads == {1: Head(5, SHA)}
+
+
+def test_lines_that_were_not_forced_to_disk_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails after the write: no process takes the lines for durable; they are due."""
+    mark, path = HighWaterMark(tmp_path), tmp_path / FILE
+    mark.record({1: Head(1, SHA)}, {1: 1}, {})
+    before = path.read_bytes()
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="input/output"):
+            mark.record({1: Head(2, SHA)}, {1: 2}, {"hmac:2": "homes"})
+    assert path.read_bytes() == before
+    assert mark.is_due
+    assert not mark.has_release(1, 2)
+    other = HighWaterMark(tmp_path)
+    other.record({1: Head(3, SHA)}, {1: 3}, {})  # another process went on
+    mark.refresh()
+    mark.record({}, {}, {})
+    assert (mark.heads, mark.stored) == ({1: Head(3, SHA)}, {1: 3})
+    assert HighWaterMark(tmp_path).datasets == {"hmac:2": "homes"}
+
+
+def test_a_mark_that_is_gone_cannot_be_written(tmp_path: Path) -> None:
+    """A new server has none yet; one that had one must not begin another."""
+    mark = HighWaterMark(tmp_path)
+    mark.check_writable()
+    mark.record({1: Head(1, SHA)}, {}, {})
+    mark.check_writable()
+    (tmp_path / FILE).unlink()
+    with pytest.raises(FileNotFoundError):
+        mark.check_writable()

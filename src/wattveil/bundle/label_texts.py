@@ -1,0 +1,93 @@
+"""What a release says about individual customers: labels, ids, and what the total epsilon covers.
+
+Labels are the only values about single customers. Card, report and dossier state the same.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from wattveil.web.formatting import format_share, format_upper_bound
+
+
+def has_labels(manifest: Mapping[str, Any]) -> bool:
+    """Whether a release has one label per customer."""
+    return any(part["name"] == "labels" for part in manifest["products"])
+
+
+def customer_text(manifest: Mapping[str, Any]) -> str:
+    """Return what is published about individual customers."""
+    if not has_labels(manifest):
+        return (
+            "Results describe groups of customers. No labels are published, and no value is a fact"
+            " about an individual customer."
+        )
+    names = "real identifiers" if manifest["request"]["real_ids"] else "pseudonyms"
+    if manifest["variant"] == "instance":
+        label = "label per customer"
+        meaning = "a label that was released without noise is a fact about its customer"
+    else:
+        label, meaning = "randomised label per customer", _correct_text(manifest)
+    return f"One {label} is published, under {names}: {meaning}. Other results describe groups."
+
+
+def customer_texts(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the same and, beside labels, what the total epsilon covers: for card and report."""
+    return [customer_text(manifest), *([total_text(manifest)] if has_labels(manifest) else [])]
+
+
+def real_ids_text(manifest: Mapping[str, Any]) -> str:
+    """Return whether a release contains real ids or can be linked to them, and its tier."""
+    tier = manifest["guarantee"]["tier"]
+    if not has_labels(manifest):
+        return (
+            f"Real ids: no, {tier} tier. No table has a row per customer, under an id or under a"
+            " pseudonym: there is nothing to link to an id."
+        )
+    if manifest["request"]["real_ids"]:
+        return (
+            f"Real ids: yes, {tier} tier. The table labels names each listed customer by its real"
+            " id, with one label: customers are identified directly."
+        )
+    return (
+        f"Real ids: no, {tier} tier. The table labels has one row per customer, under pseudonyms:"
+        " keyed hashes of the ids (HMAC-SHA256), whose key was drawn for this release and not"
+        " stored. They cannot be converted to ids or matched with the pseudonyms of another"
+        " release. A reader who knows the load of a customer may still guess which rows could be"
+        " those of that customer."
+    )
+
+
+def total_text(manifest: Mapping[str, Any]) -> str:
+    """Return which values the total epsilon covers, and what labels beside it reveal."""
+    epsilon, delta = (manifest["guarantee"][name] for name in ("epsilon", "delta"))
+    if not has_labels(manifest):
+        return (
+            f"The total, epsilon {epsilon} at delta {delta}, covers every published value. No"
+            " labels are published."
+        )
+    if manifest["variant"] == "instance":
+        return (
+            f"The total, epsilon {epsilon} at delta {delta}, is that of the instance tier. No total"
+            " of the global tier covers these labels. A label reveals the segment of its customer,"
+            " and so a typical daily curve; one that was released without noise reveals it exactly."
+        )
+    (own,) = (part["epsilon"] for part in manifest["products"] if part["name"] == "labels")
+    factor = format_upper_bound(math.exp(float(own)))
+    return (
+        f"The total, epsilon {epsilon} at delta {delta}, includes these labels (standalone epsilon"
+        f" {own}); releases of the instance tier are not counted. A label reveals the segment of"
+        " its customer, and so a typical daily curve, as far as it is correct. The labels alone"
+        " change the probability of any conclusion about one customer by a factor of at most"
+        f" {factor}, compared with a release without that customer's readings."
+    )
+
+
+def _correct_text(manifest: Mapping[str, Any]) -> str:
+    """Return with which probability a label is correct: the diagonal of the published channel."""
+    (channel,) = (part["channel"] for part in manifest["products"] if part["name"] == "labels")
+    rows = [[int(parts) for parts in row] for row in channel[:-1]]  # the last one: no readings
+    correct = [row[cluster] / sum(row) for cluster, row in enumerate(rows)]
+    low, high = format_share(min(correct)), format_share(max(correct))
+    chance = low if low == high else f"{low} to {high}, depending on the cluster"
+    return f"the label of a customer with readings is correct with a probability of {chance}"

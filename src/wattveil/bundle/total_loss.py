@@ -1,0 +1,138 @@
+"""Total privacy loss of several releases and series about the same customers.
+
+Costs are taken from the manifests: the Gaussian parts add up as rho, the labels as plain epsilons,
+and the accountant of the kernel composes both. A series counts with all periods of its horizon. The
+instance tier is not differential privacy: its releases have no place in the total and are named.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wattveil import checks
+from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest
+from wattveil.bundle.bundle_files import read_manifest as read_any
+from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
+from wattveil.bundle.series_bundle import is_series, period_bundles, read_manifest
+from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.verify.verify_budget import granted
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.privacy.accounting import Composition, sum_up
+from wattveil.privacy.guarantee import Budget, Guarantee, Tier
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedRelease:
+    """A release or a series, with its own guarantee and its cost."""
+
+    folder: str
+    release_id: str
+    title: str
+    kind: str
+    """``release`` or ``series``."""
+    guarantee: Guarantee
+    cost: Composition
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields that a reader needs."""
+        return {
+            "folder": self.folder,
+            "kind": self.kind,
+            "release_id": self.release_id,
+            "title": self.title,
+            "tier": self.guarantee.tier.value,
+            "epsilon": self.guarantee.epsilon,
+            "delta": self.guarantee.delta,
+            "label_epsilon": self.cost.response_epsilon,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalLoss:
+    """The guarantee of all releases together, and the releases that it does not cover."""
+
+    counted: Sequence[CountedRelease]
+    not_counted: Sequence[CountedRelease]
+    """Those of the instance tier."""
+    guarantee: Guarantee
+
+
+def read_cost(folder: Path) -> CountedRelease:
+    """Read the cost of a release, or of a whole series, from its manifests."""
+    return _series(folder) if is_series(folder) else _release(folder)
+
+
+def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None) -> TotalLoss:
+    """Compose the releases about the same customers.
+
+    Parameters
+    ----------
+    releases
+        Each once; all with the same unit and neighbouring relation.
+    delta
+        That of the total; None is the largest of the counted releases.
+    """
+    names = [one.release_id for one in releases]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidParameterError("bundles", "each release once", twice[0])
+    counted = [one for one in releases if one.guarantee.tier is Tier.GLOBAL]
+    if not counted:
+        rule = "at least one release or series of the global tier"
+        raise InvalidParameterError("bundles", rule, [one.folder for one in releases])
+    for field in ("unit", "neighbours"):
+        found = {getattr(one.guarantee, field).value for one in counted}
+        if len(found) > 1:
+            rule = f"releases with the same {field}, or there is no common total"
+            raise InvalidParameterError("bundles", rule, sorted(found))
+    due = max(one.guarantee.delta for one in counted)
+    if delta is not None:
+        due = checks.probability("delta", delta)
+    cost = Composition(
+        rho_units=sum(one.cost.rho_units for one in counted),
+        response_epsilon=sum_up(*(one.cost.response_epsilon for one in counted)),
+        response_delta=sum_up(*(one.cost.response_delta for one in counted)),
+        eta=sum_up(*(one.cost.eta for one in counted)),
+    )
+    return TotalLoss(
+        counted=counted,
+        not_counted=[one for one in releases if one.guarantee.tier is not Tier.GLOBAL],
+        guarantee=replace(counted[0].guarantee, epsilon=cost.epsilon(due), delta=due),
+    )
+
+
+def _release(bundle: Path) -> CountedRelease:
+    if (found := read_any(bundle).get("manifest_version")) == SERIES_VERSION:
+        rule = "that of a release; for a series, give its folder, with the bundles of all periods"
+        raise InvalidFileError(bundle / MANIFEST, "manifest_version", rule, found)
+    manifest = read_complete_manifest(bundle)
+    guarantee = Guarantee.from_json(manifest["guarantee"])
+    cost = granted(manifest["products"])
+    if cost.delta(guarantee.epsilon) > guarantee.delta:
+        rule = "kept by the grants of its products (see `wattveil verify`)"
+        raise InvalidFileError(bundle / MANIFEST, "guarantee", rule, guarantee.epsilon)
+    return CountedRelease(
+        folder=str(bundle),
+        release_id=manifest["release_id"],
+        title=manifest["title"],
+        kind="release",
+        guarantee=guarantee,
+        cost=cost,
+    )
+
+
+def _series(folder: Path) -> CountedRelease:
+    """Return the cost of all periods of the horizon, published or not: it is committed."""
+    manifests = [read_manifest(bundle) for bundle in period_bundles(folder)]
+    first = manifests[0]
+    if any(one.get("series") != first["series"] for one in manifests):
+        raise InvalidFileError(folder, "series", "one series in a folder", "several")
+    request = SeriesRequest.parse(first["request"])
+    guarantee = request.design.guarantee
+    return CountedRelease(
+        folder=str(folder),
+        release_id=first["series"],
+        title=request.title,
+        kind="series",
+        guarantee=guarantee,
+        cost=Budget(guarantee).grant,
+    )

@@ -1,0 +1,96 @@
+"""Comparison of two released curves: difference and ratio, with intervals."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wattveil
+from wattveil.bundle.comparison import Comparison
+from wattveil.errors import InvalidParameterError
+from wattveil.web.curves import Curve
+
+
+def curve(load: list[float], std: list[float] | None, name: str = "x") -> Curve:
+    """Return a curve with these loads and errors."""
+    hours = [f"{hour:02}:00" for hour in range(len(load))]
+    return Curve(name, 0, hours, np.array(load), None if std is None else np.array(std))
+
+
+def test_difference_and_ratio_by_hand() -> None:
+    """The difference by the sum of squares; the ends of Fieller's interval solve its equation."""
+    found = Comparison(
+        first=curve([3.0, 1.0], [0.3, 0.1]), second=curve([2.0, 0.3], [0.4, 0.1])
+    ).to_arrow()
+    first, second = found.to_pylist()
+    assert first["difference_kw"] == 1.0
+    assert first["difference_high_kw"] == pytest.approx(1.0 + 1.96 * 0.5)
+    assert first["difference_low_kw"] == pytest.approx(1.0 - 1.96 * 0.5)
+    assert first["ratio"] == 1.5
+    for end in (first["ratio_low"], first["ratio_high"]):
+        distance = abs(3.0 - end * 2.0) / math.hypot(0.3, end * 0.4)
+        assert distance == pytest.approx(1.96)
+    assert first["ratio_low"] < 1.5 < first["ratio_high"]
+    assert math.isnan(second["ratio"])  # the denominator is 3 standard errors
+    assert math.isnan(second["ratio_low"])
+
+
+def test_the_mean_has_the_largest_error_that_correlation_permits() -> None:
+    """Slots share errors: the mean of the errors, not their root mean square over sqrt(n)."""
+    pair = Comparison(first=curve([3.0, 1.0], [0.3, 0.1]), second=curve([1.0, 1.0], [0.0, 0.0]))
+    (mean,) = pair.to_arrow("mean").to_pylist()
+    assert mean["difference_kw"] == 1.0
+    assert mean["difference_high_kw"] == pytest.approx(1.0 + 1.96 * 0.2)
+    assert "ratio 2 (" in repr(pair)
+    noisy = Comparison(first=pair.first, second=curve([1.0, 1.0], [0.5, 0.5]))
+    assert "no ratio" in repr(noisy)
+
+
+def test_intervals_of_independent_noise_cover_95_percent() -> None:
+    """Both of them; and intervals of half the errors, a planted fault, do not."""
+    rng = np.random.default_rng(5)
+    true_a, true_b, s_a, s_b = 1.0, 0.6, 0.1, 0.1
+    a, b = (rng.normal(true, std, 20_000) for true, std in ((true_a, s_a), (true_b, s_b)))
+
+    def covered(scale: float) -> tuple[float, float]:
+        first = curve(a.tolist(), [scale * s_a] * a.size)
+        second = curve(b.tolist(), [scale * s_b] * b.size)
+        found = Comparison(first=first, second=second).to_pandas()
+        apart = found["difference_low_kw"].le(0.4) & found["difference_high_kw"].ge(0.4)
+        stated = found.dropna()
+        ratio = true_a / true_b
+        inside = stated["ratio_low"].le(ratio) & stated["ratio_high"].ge(ratio)
+        return float(apart.mean()), float(inside.mean())
+
+    assert all(0.93 < share < 0.97 for share in covered(1.0))
+    assert all(share < 0.8 for share in covered(0.5))
+
+
+def test_a_bundle_compares_clusters_and_groups(whole: Path) -> None:
+    """By the numbers of its tables; others are refused with a list of what there is."""
+    bundle = wattveil.read_bundle(whole)
+    centroids = bundle.to_pandas("centroids").loc["all"]["load_kw"]
+    found = bundle.compare(0, 1).to_pandas()
+    differences = centroids.loc[0] - centroids.loc[1]
+    assert found["difference_kw"].tolist() == pytest.approx(differences.tolist())
+    shapes = bundle.to_pandas("load_shapes")
+    one, other = list(dict.fromkeys(shapes.index.get_level_values("group")))[:2]
+    found = bundle.compare(one, other).to_pandas()
+    assert found["a_kw"].tolist() == shapes.loc[one]["load_kw"].tolist()
+    assert found["b_kw"].tolist() == shapes.loc[other]["load_kw"].tolist()
+    with pytest.raises(InvalidParameterError, match=r"a must be a cluster .* one of: 0, 1"):
+        bundle.compare(99, 0)
+    with pytest.raises(InvalidParameterError, match="b must be another one than a"):
+        bundle.compare(0, 0)
+    with pytest.raises(InvalidParameterError, match=rf"b must be a group .*'{one}'"):
+        bundle.compare(one, "nowhere")
+    with pytest.raises(InvalidParameterError, match="a group if a is one"):
+        bundle.compare(one, 0)
+
+
+def test_curves_without_errors_are_refused() -> None:
+    """Those of the instance tier."""
+    pair = Comparison(first=curve([1.0], None), second=curve([1.0], [0.1]))
+    with pytest.raises(InvalidParameterError, match="instance tier"):
+        pair.to_arrow()

@@ -1,0 +1,141 @@
+"""Years of a group follow its released mean load, as far as its error permits."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.sample_bundles import only, without_plan_simulation
+from wattveil import Profiles
+from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.customer_files import YearSample, write_customers
+from wattveil.bundle.group_level import DrawnMean, GroupLevel, level_factors
+from wattveil.bundle.plan import plan_release
+from wattveil.bundle.produce import release_bundle
+from wattveil.cli import app
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Split, TimeGrid
+
+FIRST, DAYS, CUSTOMERS = dt.date(2025, 3, 3), 14, 240
+SLOTS = np.full(24, 1.0 / 24.0)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle by size of homes of one shape, with one cluster: clusters tell nothing."""
+    generator = np.random.default_rng(1)
+    curve = np.tile(0.5 + (abs(np.arange(24) - 18) < 3), DAYS)
+    large = np.arange(CUSTOMERS) % 2 == 0
+    own = np.where(large, 0.9, 0.3) * np.exp(0.1 * generator.normal(size=CUSTOMERS))
+    spread = np.exp(0.2 * generator.normal(size=(CUSTOMERS, DAYS * 24)))
+    days_kw = own[:, None] * curve * spread
+    profiles = Profiles(
+        customer_ids=tuple(f"home {number}" for number in range(CUSTOMERS)),
+        load_kw=days_kw.reshape(CUSTOMERS, DAYS, 24).mean(axis=1),
+        grid=TimeGrid(first_day=FIRST, n_days=DAYS),
+        timezone="UTC",
+        attributes={"size": tuple("large" if one else "small" for one in large)},
+        days_kw=days_kw,
+    )
+    asked = ReleaseRequest(
+        epsilon=200.0,
+        delta=1e-6,
+        n_clusters=1,
+        customers=200,
+        clip_kw=5.0,
+        by="size",
+        levels=("small", "large"),
+        weights={**only("load", "clusters", "shares"), "years": 6.0},
+        options={"years": {"split": Split.WEEKDAY_WEEKEND}},
+    )
+    out = tmp_path_factory.mktemp("level") / "bundle"
+    with without_plan_simulation():
+        release_bundle(profiles, plan_release(asked, profiles.grid), out)
+    return out
+
+
+def test_years_of_a_group_have_its_mean_day(bundle: Path, tmp_path: Path) -> None:
+    """One cluster gives both groups the same homes: without factors both means were equal."""
+    shapes = read_table(bundle, "load_shapes").to_pandas()
+    for group in ("small", "large"):
+        out = tmp_path / f"{group}.parquet"
+        drawn = write_customers(bundle, out, customers=600, seed=1, years=YearSample(), group=group)
+        assert drawn is not None
+        assert not drawn.warning
+        load_kw = pq.read_table(out)["kwh"].to_numpy().reshape(600, DAYS, 24)
+        released = shapes[shapes.group == group].sort_values("slot").load_kw.to_numpy()
+        assert drawn.mean_kw == pytest.approx(load_kw.mean())
+        assert load_kw.mean() == pytest.approx(released.mean(), rel=0.07)
+        assert load_kw.mean(axis=(0, 1)) == pytest.approx(released, rel=0.15)
+
+
+def test_drawn_and_released_means_are_printed(bundle: Path, tmp_path: Path) -> None:
+    """On the command line and in JSON; days of another year have the same factors."""
+    out = tmp_path / "y.parquet"
+    command = ["synthesize", str(bundle), "--customers", "50", "--years", "--group", "small"]
+    told = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.output.split())
+    assert "Mean load: drawn 0." in said
+    assert "clusters and their mean load only" in said
+    asked = [*command, "--out", str(out), "--force", "--json", "--first-day", "2026-03-02"]
+    record = json.loads(CliRunner().invoke(app, asked).stdout)["group_mean"]
+    assert record["drawn_kw"] == pytest.approx(record["released_kw"], rel=0.2)
+    assert record["warning"] is None
+
+
+def test_a_bundle_without_groups_says_so(bundle: Path, tmp_path: Path) -> None:
+    """The message names the option of the release that makes groups."""
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["request"]["by"] = None
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "year_model.json").write_bytes((bundle / "year_model.json").read_bytes())
+    command = ["synthesize", str(tmp_path), "--customers", "5", "--years", "--group", "north"]
+    told = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "n.parquet")])
+    assert told.exit_code == 2
+    assert "this bundle has no groups; release with --by" in " ".join(told.output.split())
+
+
+def test_noise_shrinks_factors_towards_1() -> None:
+    """No error: the released curve. A difference within the error: nothing. Between: a part."""
+    drawn, released = np.linspace(0.2, 0.6, 24), np.linspace(0.8, 0.3, 24)
+    exact = level_factors(drawn, released, np.zeros(24), SLOTS)
+    assert exact * drawn == pytest.approx(released)
+    for std in (1.0, 10.0):
+        assert level_factors(drawn, released, np.full(24, std), SLOTS) == pytest.approx(1.0)
+    twice = level_factors(drawn, 2.0 * drawn, np.full(24, 0.2), SLOTS)
+    # D = 0.4, G = 0.8: 1 - (0.2 / 0.4)^2 = 3/4 of the way; the shape is the same already.
+    assert twice == pytest.approx(1.75)
+
+
+def test_export_and_extremes_are_limited() -> None:
+    """A slot near 0 has the factor of the level; a net exporter none; no factor is above 4."""
+    drawn, released = np.full(24, 0.5), np.full(24, 1.0)
+    drawn[12], released[12] = -0.1, -0.4
+    found = level_factors(drawn, released, np.zeros(24), SLOTS)
+    level = released.mean() / drawn.mean()
+    assert found[12] == pytest.approx(level)
+    assert found[0] * drawn[0] == pytest.approx(1.0)
+    assert (level_factors(-drawn, released, np.zeros(24), SLOTS) == 1.0).all()
+    assert level_factors(drawn, 100.0 * released, np.zeros(24), SLOTS).max() == 4.0
+
+
+def test_a_mean_beyond_the_error_is_warned_of() -> None:
+    """By the error of the release and that of the customers drawn; not of other days."""
+    grid = TimeGrid()
+    level = GroupLevel(grid=grid, factors=np.full(24, 2.0), released_kw=1.0, std_kw=0.1, max_kw=3.0)
+    means = DrawnMean(level=level, comparable=True)
+    scaled = means.add(np.tile([[0.4], [0.45], [5.0]], 48), FIRST)
+    assert scaled[:, 0] == pytest.approx([0.8, 0.9, 3.0])  # within the bound of the model
+    assert means.mean_kw == pytest.approx(4.7 / 3.0)
+    assert not means.warning
+    high = DrawnMean(level=level, comparable=True)
+    high.add(np.full((50, 24), 0.65), FIRST)
+    assert "+0.300 kW" in high.warning
+    high.comparable = False
+    assert not high.warning
+    assert "another weather" in high.statement

@@ -1,0 +1,115 @@
+"""The main result of the mean load in words: no hour is named that noise may have chosen."""
+
+import numpy as np
+import pytest
+
+from wattveil.arrays import Floats
+from wattveil.products.curve_figures import load_caption
+from wattveil.products.load import Load
+from wattveil.products.load_headline import extreme_hours
+from wattveil.products.product import Choice
+from wattveil.products.request import ReleaseRequest
+from wattveil.products.tables import Table
+from wattveil.profiles import TimeGrid
+from wattveil.release.group_load import load_shapes
+
+HOURS = [f"{hour:02}:00" for hour in range(24)]
+REQUEST = ReleaseRequest(epsilon=1.0, delta=1e-6, clip_kw=10.0)
+
+
+def curve(**levels: float) -> Floats:
+    """Return a mean day of 0.5 kW, with other loads at some hours, such as ``h18``."""
+    load = np.full(24, 0.5)
+    for hour, level in levels.items():
+        load[int(hour[1:])] = level
+    return load
+
+
+def tables_of(
+    load: Floats, std: float, *, share: float = 0.1, share_std: float = 0.1, bias_kw: float = 5.9
+) -> dict[str, Table]:
+    """Return the tables of a release of this mean day."""
+    shapes, groups, duration = Load().layouts(Choice(request=REQUEST, grid=TimeGrid()))
+    errors = np.full(24, std)
+    return {
+        "load_shapes": shapes.filled(load, errors),
+        "groups": groups.filled(
+            *(np.array([x]) for x in (500.0, 12.0, 2.2, share, share_std, bias_kw))
+        ),
+        "load_duration": duration.filled(-np.sort(-load) * 500.0, errors * 500.0),
+    }
+
+
+def test_no_hour_is_named_that_noise_may_have_chosen() -> None:
+    """The difference of highest and lowest is at most two errors of a difference: sqrt(2) each."""
+    load = curve(h18=0.6, h4=0.4)  # apart by 0.2
+    assert extreme_hours(load, np.full(24, 0.071), HOURS).startswith("No hour is distinguishable")
+    assert "at 18:00 and" not in extreme_hours(load, np.full(24, 0.069), HOURS)
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        ({"h18": 0.9, "h4": 0.1}, "peak of 0.90 ± 0.06 kW at 18:00 and its minimum of 0.10 ± 0.06"),
+        (
+            {"h18": 0.9, "h19": 0.88, "h4": 0.1},
+            "kW at 18:00 (the true peak may lie anywhere",
+        ),
+        ({"h18": 0.9, "h19": 0.88, "h4": 0.1}, "anywhere from 18:00 to 20:00) and its minimum of"),
+        ({"h23": 0.9, "h0": 0.88, "h4": 0.1}, "anywhere from 23:00 to 01:00)"),
+        (
+            {"h8": 0.88, "h18": 0.9, "h4": 0.1},
+            "anywhere from 08:00 to 09:00 or from 18:00 to",
+        ),
+        ({"h2": 0.9, "h8": 0.9, "h18": 0.9}, "true peak may lie at an hour that noise does not"),
+    ],
+)
+def test_hours_within_two_errors_of_the_highest_are_named(
+    levels: dict[str, float], text: str
+) -> None:
+    """Each with its start, the last one with its end; across midnight too; too many, none."""
+    assert text in extreme_hours(curve(**levels), np.full(24, 0.03), HOURS)
+
+
+def test_a_flat_load_has_no_peak() -> None:
+    """Releases of customers whose load is constant hardly ever name an hour."""
+    rng = np.random.default_rng(3)
+    flat = np.repeat(np.exp(rng.normal(-0.7, 0.6, (300, 1))), 24, axis=1)
+    named = 0
+    for _ in range(20):
+        found = load_shapes(flat, epsilon=1.0, delta=1e-6)
+        text = extreme_hours(found.mean_kw[0], found.std_kw[0], HOURS)
+        named += not text.startswith("No hour")
+    assert named <= 5  # 4 of 360 in a longer run: above 5 of 20 in less than one run of 10^7
+
+
+def test_the_mean_has_an_interval_and_a_bound_on_clipping() -> None:
+    """In the sentence and in the fact: the error of a mean is at most the mean of the errors."""
+    found = Load().headline(
+        tables_of(curve(h18=0.9, h4=0.1), 0.05), Choice(request=REQUEST, grid=TimeGrid())
+    )
+    assert "is 0.50 ± 0.10 kW (12.0 ± 2.4 kWh per day)." in found.sentence
+    assert "above 2.2 kW" in found.sentence
+    assert "could add up to 5.9 kW" in found.sentence
+    none = Load().headline(
+        tables_of(curve(), 0.05, bias_kw=0.0), Choice(request=REQUEST, grid=TimeGrid())
+    )
+    assert "the interval covers what very large customers could add" in none.sentence
+    value, name = found.facts[0]
+    assert value == "0.50 ± 0.10 kW"
+    assert "could add up to 5.9 kW" in name
+
+
+def test_a_share_that_noise_hides_is_not_known() -> None:
+    """A share is between 0 and 1: with an error above 0.5 it says nothing."""
+    known = load_caption(tables_of(curve(), 0.1)["groups"], has_flags=False)
+    assert "above the clipping level: 10 % ± 20 %." in known
+    noisy = tables_of(curve(), 0.1, share=0.85, share_std=2.45)["groups"]
+    assert "not known" in load_caption(noisy, has_flags=False)
+
+
+def test_duration_curves_of_an_average_day_say_so() -> None:
+    """Not to be mistaken for the curve of a year."""
+    day = Choice(request=REQUEST, grid=TimeGrid())
+    titles = [one.title for one in Load().figures(tables_of(curve(), 0.1), day)]
+    assert titles == ["Mean load per customer", "Load duration of the average day"]
