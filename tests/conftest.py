@@ -142,10 +142,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 
 @pytest.fixture(autouse=True)
-def open_log_streams() -> Iterator[None]:
-    """Remove log handlers of a server that was started in a test: their stream ends with it."""
-    yield
+def log_settings() -> Iterator[None]:
+    """Undo the log settings of a server that was started in a test: its stream ends with it."""
     root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
     for handler in [*root.handlers]:
         if isinstance(handler, logging.StreamHandler) and getattr(handler.stream, "closed", False):
             root.removeHandler(handler)

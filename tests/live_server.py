@@ -8,8 +8,10 @@ import http.client
 import json
 import re
 import socket
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +40,8 @@ from wattveil.server.server_state import ServerState
 UNLIMITED = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(1e9, 1e9))
 QUICK: dict[str, Any] = {"epsilon": 0.5, "products": ["load"]}
 """A release that takes a second: its plan simulates nothing."""
+_STOP_SECONDS = 300
+"""Time in which a server must stop: thirty times what it gives open requests."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,21 @@ def serving(
             yield Running(state, listener.getsockname()[1], known, server.server_state.connections)
         finally:
             server.should_exit = True
-            thread.join()
+            thread.join(_STOP_SECONDS)
+            if thread.is_alive():
+                pytest.fail(f"the server does not stop:\n{_busy_stacks()}", pytrace=False)
+
+
+def _busy_stacks() -> str:
+    """Return where every other thread is that does not wait for work in a pool."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    shown = []
+    for ident, frame in sys._current_frames().items():
+        is_idle = frame.f_code.co_filename.endswith("concurrent/futures/thread.py")
+        if ident != threading.get_ident() and not is_idle:
+            stack = "".join(traceback.format_stack(frame)[-8:])
+            shown.append(f"{names.get(ident)}:\n{stack}")
+    return "\n".join(shown)
 
 
 class ComputeHere(ComputeProcess):

@@ -62,6 +62,7 @@ def test_erasure(running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixt
     refused(running.send("POST", where, body, as_="ann"), Code.FORBIDDEN)
     refused(running.send("POST", where, {"customer_ids": []}), Code.INVALID_REQUEST)
     refused(running.send("POST", f"{WHERE}/other/erase", body), Code.INVALID_REQUEST)
+    caplog.clear()
     with caplog.at_level(logging.INFO):
         assert running.send("POST", where, body).json == {"erased": True}
     events = [record for record in caplog.records if record.getMessage() == "series_erasure"]
