@@ -4,6 +4,7 @@
 seconds to start.
 """
 
+import asyncio
 import http.client
 import json
 import re
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
@@ -164,7 +165,9 @@ def serving(
             server.should_exit = True
             thread.join(_STOP_SECONDS)
             if thread.is_alive():
-                pytest.fail(f"the server does not stop:\n{_busy_stacks()}", pytrace=False)
+                loop = cast("Any", server.servers[0])._loop  # of `Acceptor`
+                tasks = "\n".join(map(repr, asyncio.all_tasks(loop)))
+                pytest.fail(f"the server does not stop:\n{tasks}\n{_busy_stacks()}", pytrace=False)
 
 
 def _busy_stacks() -> str:
