@@ -39,6 +39,8 @@ def test_demo_writes_a_verified_bundle() -> None:
         "±",
         "ground truth (simulation only)",
         "hour of the peak",
+        "Segment 0 · ",
+        "(may be noise)",  # 150 customers are too few for six segments
         "report.html",
     ):
         assert words in result.output
