@@ -248,7 +248,7 @@ class ReleaseRequest(Declaration):
     """Public bound on the root-mean-square load of a customer; larger customers are clipped to
     it. If omitted, clipping bounds are chosen from noisy sizes alone."""
     normalise: bool = False
-    """Cluster profiles by shape, not by size: each profile is scaled to unit L2 norm."""
+    """Find segments by shape, not by size: each profile is scaled to unit L2 norm."""
     by: Annotated[Line | None, _GROUPS] = None
     """Public attribute that groups the customers, for load and shares of segments by group."""
     levels: Annotated[tuple[GroupName, ...], _GROUPS, FIXED_BY_DATASET] = ()
@@ -272,7 +272,8 @@ class ReleaseRequest(Declaration):
     """Part of epsilon that is spent on one label per customer, its segment. If omitted, the global
     tier releases no labels, and the instance tier spends half of epsilon on them."""
     real_ids: Annotated[bool, _LABELS] = False
-    """Publish labels with the ids of the customers instead of pseudonyms."""
+    """Publish labels under the own ids of the customers instead of pseudonyms: the release then
+    contains personal data."""
     customers: Annotated[
         int,
         Field(
@@ -300,7 +301,7 @@ class ReleaseRequest(Declaration):
         Roughness.SOME_WEEKS
     )
     """Period that a profile averages: smooth year (half a year or more), some weeks (from five
-    weeks on) or single month (less). The expected accuracy of clusters depends on it."""
+    weeks on) or single month (less). The expected accuracy of segments depends on it."""
     about: Annotated[About, FIXED_BY_DATASET] = Field(default_factory=About)
     """Description of the release by its publisher."""
 
