@@ -103,7 +103,7 @@ def of_a_server(url: str, owner: str, browser: Browser) -> None:
     page.goto(f"{url}/datasets/homes")
     page.check("input[value=clusters]")
     page.wait_for_selector(
-        "#quote[aria-busy=false] >> text=distinguishable clusters", timeout=120_000
+        "#quote[aria-busy=false] >> text=distinguishable segments", timeout=120_000
     )
     page.wait_for_selector("#quote .main-svg")
     page.locator("main").screenshot(path=IMAGES / "quote.png")

@@ -164,7 +164,7 @@ for (_, cluster), size in published.to_pandas("cluster_sizes").iterrows():
     curve = centroids.xs(cluster, level="cluster")
     peak = curve.loc[curve["load_kw"].idxmax()]
     print(
-        f"cluster {cluster}: {size['customers']:.0f}"
+        f"segment {cluster}: {size['customers']:.0f}"
         f" ± {2 * size['customers_std']:.0f} homes,"
         f" peak {peak['load_kw']:.2f} ± {2 * peak['std_kw']:.2f} kW at {peak['time']}"
     )

@@ -127,6 +127,11 @@ class InvalidDataError(WattveilError, ValueError):
         super().__init__(f"{which} the rule '{rule}'")
 
 
+def wrong_width(field: str, columns: int, found: int) -> InvalidParameterError:
+    """Return the error of an array with another number of columns."""
+    return InvalidParameterError(field, f"an array with {columns} columns", f"{found} columns")
+
+
 def not_numbers(field: str, types: object) -> InvalidDataError:
     """Return the error about data that are no array of real numbers; it quotes names only.
 

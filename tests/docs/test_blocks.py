@@ -39,6 +39,7 @@ NOT_RUN = {
     " answers.toml --key utility.key.pub --sign utility.key --out dossier": (
         "needs a person's answers; tests of the dossier sign one"
     ),
+    "wattveil verify dossier --key utility.key.pub --bundle bundle": "needs that signed dossier",
     "wattveil total march labelled quarters": "three releases; tests of the command make such ones",
     "sh examples/flagship-release/make_release.sh flagship": "a test runs it with fewer homes",
     "wattveil reproduce all --out figures": "eight minutes; tests of reproduce draw each figure",

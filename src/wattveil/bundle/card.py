@@ -7,7 +7,7 @@ from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest
 from wattveil.products.request import NOT_STATED
-from wattveil.release.weak_guarantees import NOT_PRIVATE
+from wattveil.release.weak_guarantees import choice_warnings
 from wattveil.web.formatting import escape_markdown
 
 _CARD = """# {title}
@@ -43,7 +43,7 @@ Post-processing, which uses released numbers only:
 ## Intended use and limitations
 
 * Intended use: {intended_use}.
-* {noise} Columns that end in `std` or `std_kw` are standard errors. Small clusters and groups are
+* {noise} Columns that end in `std` or `std_kw` are standard errors. Small segments and groups are
   the least accurate.
 {about_customers}
 
@@ -80,7 +80,7 @@ def card_text(manifest: Manifest) -> str:
         region=escape_markdown(manifest["region"]),
         contact=escape_markdown(manifest["contact"]),
         period=period_text(manifest),
-        warning=f"**{warning}**\n\n" if (warning := tier_warning(manifest)) else "",
+        warning="".join(f"**{line}**\n\n" for line in choice_banners(manifest)),
         guarantee_text=manifest["guarantee_text"],
         verification=_verification_text(manifest),
         noise=noise_text(manifest),
@@ -101,9 +101,13 @@ def card_text(manifest: Manifest) -> str:
     )
 
 
-def tier_warning(manifest: Manifest) -> str:
-    """Return the warning of the instance tier; empty for the global tier."""
-    return NOT_PRIVATE if manifest["variant"] == "instance" else ""
+def choice_banners(manifest: Manifest) -> tuple[str, ...]:
+    """Return what card and report state first: the instance tier, and real ids; often nothing.
+
+    Manifests of series have neither: no row per customer, and one tier.
+    """
+    real_ids = manifest.get("request", {}).get("real_ids", False)
+    return choice_warnings(is_instance=manifest.get("variant") == "instance", real_ids=real_ids)
 
 
 def noise_text(manifest: Manifest) -> str:

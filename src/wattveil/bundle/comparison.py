@@ -84,19 +84,21 @@ _RATIO = ("ratio", "ratio_low", "ratio_high")
 
 
 def compare(release: "ReleaseTables", first: Compared, second: Compared) -> Comparison:
-    """Return the comparison of two clusters, or of two groups, of a release.
+    """Return the comparison of two segments, or of two groups, of a release.
 
     Parameters
     ----------
     release
         A release with centroids or load shapes, in kW.
     first, second
-        Numbers of clusters; pairs of group and cluster, if clusters are by group; or names of
+        Numbers of segments; pairs of group and number, if segments are by group; or names of
         groups, for their mean load.
     """
     by_group = isinstance(first, str) and isinstance(second, str)
     if isinstance(first, str) != isinstance(second, str):
-        raise InvalidParameterError("b", "a group if a is one, and a cluster if a is one", second)
+        raise InvalidParameterError(
+            "b", "of the same kind as a: two segments, or two groups", second
+        )
     table = "load_shapes" if by_group else "centroids"
     known: dict[Compared, Curve] = {}
     if table in release.tables and "load_kw" in release._read(table).column_names:  # noqa: SLF001 - same package
@@ -105,7 +107,7 @@ def compare(release: "ReleaseTables", first: Compared, second: Compared) -> Comp
             known = {one.number: one for one in known.values()}
     for field, name in (("a", first), ("b", second)):
         if name not in known:
-            kind = "group" if by_group else "cluster"
+            kind = "group" if by_group else "segment"
             rule = f"a {kind} with a load in kW in this release, {one_of(map(repr, known))}"
             raise InvalidParameterError(field, rule, name)
     if first == second:

@@ -77,12 +77,12 @@ def group_note(bundle: Path, group: str, *, years: bool, scaled: bool = False) -
                 counted = f"{row['customers']:,.0f} customers"
                 size = f"{counted} in the release (standard error {row['customers_std']:,.0f})"
     kept = "sizes, days and weather" if years else "sizes and shapes"
-    differ = "their mix of clusters only"
+    differ = "their mix of segments only"
     if scaled:
-        kept, differ = "variation and weather", "their mix of clusters and their mean load only"
-    used = "shares of clusters and mean load are" if scaled else "shares of clusters are"
+        kept, differ = "variation and weather", "their mix of segments and their mean load only"
+    used = "shares of segments and mean load are" if scaled else "shares of segments are"
     return (
-        f"Group {group}: {size}. Its released {used} used; {kept} within a cluster"
+        f"Group {group}: {size}. Its released {used} used; {kept} within a segment"
         f" are those of all customers, so groups differ by {differ}."
     )
 

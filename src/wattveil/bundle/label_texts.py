@@ -89,5 +89,5 @@ def _correct_text(manifest: Mapping[str, Any]) -> str:
     rows = [[int(parts) for parts in row] for row in channel[:-1]]  # the last one: no readings
     correct = [row[cluster] / sum(row) for cluster, row in enumerate(rows)]
     low, high = format_share(min(correct)), format_share(max(correct))
-    chance = low if low == high else f"{low} to {high}, depending on the cluster"
+    chance = low if low == high else f"{low} to {high}, depending on the segment"
     return f"the label of a customer with readings is correct with a probability of {chance}"

@@ -28,7 +28,7 @@ from wattveil.products.product import Choice, Product, PublicFacts, ReleasedProd
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
-from wattveil.release.weak_guarantees import NOT_PRIVATE, guarantee_warnings
+from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 
 VERSION = "2"
 """Of the manifest: its fields, and tables and columns of every product. Any change is a new one."""
@@ -165,7 +165,7 @@ def fixed_words(
             "test_mode": False,
         },
         "known_limits": [
-            *([] if is_global else [NOT_PRIVATE]),
+            *choice_warnings(is_instance=not is_global, real_ids=stated["request"]["real_ids"]),
             *_warnings(stated["request"]),
             *_LIMITS,
         ],
@@ -362,7 +362,7 @@ def _preprocessing(stated: Mapping[str, Any], products: Sequence[Product]) -> li
     elif request["tier"] == Tier.GLOBAL.value:
         steps += ["No public clipping bound was given: bounds were chosen from noisy sizes."]
     if request["normalise"]:
-        steps += ["For the clusters, each customer is scaled to unit L2 norm."]
+        steps += ["For the segments, each customer is scaled to unit L2 norm."]
     return steps
 
 

@@ -107,6 +107,9 @@ class PlanSummary(_PlanModel):
     """Public estimate of the number of customers that the plan uses; rounded."""
     groups: list[str]
     """Groups of customers, as the request lists them; empty: all customers together."""
+    customers_per_group: int | None
+    """Number of customers that is assumed in each group: groups of equal size. None without groups.
+    The error of a mean load is inversely proportional to the size of its group."""
     clipping: str
     """Bound on the load of a customer, in words."""
     warnings: list[str]
@@ -164,6 +167,7 @@ class ReleasePlan(Result):
             guarantee=PrivacyGuarantee.model_validate(self.guarantee.to_json()),
             customers_estimate=self.request.customers,
             groups=list(self.request.levels),
+            customers_per_group=self.request.customers_per_group if self.request.levels else None,
             clipping=self.request.clipping,
             warnings=_all_warnings(self),
             products=products,

@@ -213,7 +213,7 @@ class LoadSeries:
         self.request.check_period(place, after=place - 1)
         design = self.request.design.segments
         if design is None:
-            raise InvalidParameterError("segments", "asked for at `wattveil series init`", 0)
+            raise InvalidParameterError("segments", "given at `wattveil series init`", 0)
         begun = found_in(segments)
         ways = {"follow": begun, "recluster": (*begun, place)} if begun else {"find": (place,)}
         spent = design.schedule(segments[-1].period, begun).accrued if segments else 0

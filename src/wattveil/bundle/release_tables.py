@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.web.formatting import format_number
 from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
 
@@ -70,7 +70,7 @@ class ReleaseTables(ChartedResult):
         Parameters
         ----------
         a, b
-            Numbers of clusters; pairs such as ``("home", 0)`` if clusters are by group; or names of
+            Numbers of segments; pairs such as ``("home", 0)`` if segments are by group; or names of
             groups, for their mean load.
         """
         from wattveil.bundle.comparison import compare  # noqa: PLC0415 - slow to load
@@ -89,7 +89,10 @@ class ReleaseTables(ChartedResult):
         return ResultTable(data, tuple(key for key in keys if key in data.column_names))
 
     def _statement(self) -> str:
-        return one_line(str(self.manifest["guarantee_text"]))
+        from wattveil.bundle.card import choice_banners  # noqa: PLC0415 - slow to load
+
+        sentence = one_line(str(self.manifest["guarantee_text"]))
+        return " ".join([sentence, *choice_banners(self.manifest)])
 
     def _chart(self) -> "Chart":
         return self._curves(None)
@@ -100,7 +103,7 @@ class ReleaseTables(ChartedResult):
 
         drawable = [one for one in _CURVES if one in self.tables]
         if name is not None and name not in drawable:
-            raise InvalidParameterError("table", f"one of {tuple(drawable)}", name)
+            raise InvalidParameterError("table", one_of(drawable), name)
         if not drawable:
             return Chart([], "")
         chosen = name or drawable[0]
@@ -117,7 +120,7 @@ class ReleaseTables(ChartedResult):
         sizes = self._table("cluster_sizes") if "cluster_sizes" in self.tables else None
         drawn = []
         for one in segments(self._table("centroids"), sizes):
-            curve = one.curve._replace(name=f"cluster {one.curve.name}")
+            curve = one.curve._replace(name=f"segment {one.curve.name}")
             if not one.is_supported and one.customers is not None and one.customers_std is not None:
                 curve = curve.unsupported(one.customers, one.customers_std)
             drawn.append(curve)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import citation, noise_text, period_text, tier_warning
+from wattveil.bundle.card import choice_banners, citation, noise_text, period_text
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest, choice_of
@@ -48,7 +48,8 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         "report.html",
         manifest=manifest,
         byline=" · ".join(text for text in stated if text != NOT_STATED),
-        banner=tier_warning(manifest),
+        banners=choice_banners(manifest),
+        is_instance=manifest["variant"] == "instance",
         noise=noise_text(manifest),
         about_customers=customer_texts(manifest),
         period=period_text(manifest),

@@ -35,13 +35,13 @@ _DURATION = (
     " averaged out."
 )
 _SHAPE = (
-    "Daily shape of the cluster in the newest period, at unit L2 norm, with bands of 1.96 standard"
+    "Daily shape of the segment in the newest period, at unit L2 norm, with bands of 1.96 standard"
     " errors, and, dashed, as it was found. In tests bands covered 90 to 98 % in the period that"
-    " found the clusters and 95 to 99 % in later ones."
+    " found the segments and 95 to 99 % in later ones."
 )
 _SIZE = (
     "Customers nearest to the published centroid, with 95 % bands; earlier periods are revised. In"
-    " the period that found the clusters it is an estimate of K-means, not a count."
+    " the period that found the segments it is an estimate of K-means, not a count."
 )
 
 
@@ -173,7 +173,7 @@ def _shapes(result: SeriesResult) -> Iterator[ReportFigure]:
             figure.add_scatter(x=along, y=curves[0], mode="lines", line=thin, name="as found")
         label_times(figure, slot_labels(len(along), len(along)))
         figure.update_yaxes(range=limits)
-        yield ReportFigure(f"Cluster {place}", figure, _SHAPE)
+        yield ReportFigure(f"Segment {place}", figure, _SHAPE)
 
 
 def _sizes(result: SeriesResult) -> Iterator[ReportFigure]:
@@ -182,7 +182,7 @@ def _sizes(result: SeriesResult) -> Iterator[ReportFigure]:
     size, reach = found.sizes[0], TWO_SIDED_95 * found.sizes[1]
     limits = common_limits([(size - reach, size + reach)])
     for place, (mean, std) in enumerate(zip(*found.sizes, strict=True)):
-        title = f"Cluster {place}: customers"
+        title = f"Segment {place}: customers"
         chart = _over_periods(found.periods, title, mean, std, place, "", _SIZE)
         chart.figure.update_yaxes(range=limits)
         yield chart
@@ -193,7 +193,7 @@ def _drift_table(result: SeriesResult) -> PageTable:
     found = result.segments
     mean, std = (part[:, -1] for part in found.sizes)
     rows = [
-        (f"Cluster {place}", f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}", f"{drift:.2f}")
+        (f"Segment {place}", f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}", f"{drift:.2f}")
         for place, drift in enumerate(found.drift[:, -1])
     ]
     head = ("", "customers", "distance from the shape that was found, in radii")

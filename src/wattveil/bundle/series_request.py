@@ -77,8 +77,8 @@ class SeriesRequest(Declaration):
     ] = ()
     """Properties, as attribute=value, whose customers are counted by group in every period."""
     segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS), _GROUPS] = 0
-    """Number of clusters of daily shapes that are found in the first period and followed in all
-    others; 0 publishes none."""
+    """Number of segments (clusters) of daily shapes that are found in the first period and
+    followed in all others; 0 publishes none."""
     customers: Annotated[
         int, Field(ge=1, le=10**12), AfterValidator(rounded_customers), _ESTIMATES
     ] = 1000

@@ -43,7 +43,7 @@ class SegmentsOverTime(Result):
     def _followed(self) -> Followed:
         design = self.released.design.segments
         if design is None:
-            raise InvalidParameterError("segments", "asked for at `wattveil series init`", 0)
+            raise InvalidParameterError("segments", "given at `wattveil series init`", 0)
         return follow_segments(design, self.released.segments)
 
     @property

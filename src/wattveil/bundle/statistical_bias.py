@@ -143,7 +143,7 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
         unknown = "not bounded publicly: clip_kw was not given"
         bound = None if clip_kw is None else float(clip_kw)
         basis = unknown if bound is None else known
-        yield _entry(CLIPPING, "load curves of clusters", LIMIT, bound, basis)
+        yield _entry(CLIPPING, "load curves of segments", LIMIT, bound, basis)
 
 
 def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:

@@ -74,7 +74,7 @@ def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None
     """
     names = [one.release_id for one in releases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidParameterError("bundles", "each release once", twice[0])
+        raise InvalidParameterError("bundles", "different releases, each named once", twice[0])
     counted = [one for one in releases if one.guarantee.tier is Tier.GLOBAL]
     if not counted:
         rule = "at least one release or series of the global tier"

@@ -42,7 +42,31 @@ def _quiet_pipe() -> Iterator[None]:
     raise typer.Exit(_BROKEN_PIPE)
 
 
-class _Root(TyperGroup):
+def _bare_flags(params: list[Any]) -> list[Any]:
+    """Return options whose help shows no value type where they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    """Command whose help shows flags without a value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has no public type here
+        """Return arguments and options."""
+        return _bare_flags(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """Command group whose help shows flags without a value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as above
+        """Return the options of the group."""
+        return _bare_flags(super().get_params(ctx))
+
+
+class _Root(_Group):
     """Command group that ends with one line after Ctrl-C and after an error of what was typed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's context has no public type here
@@ -69,29 +93,34 @@ app = typer.Typer(
     help="Publish smart-meter statistics with differential privacy.",
 )
 admin_app = typer.Typer(
+    cls=_Group,
     name="admin",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Administer a server: keys, tokens, data sets, the ledger.",
 )
 ledger_app = typer.Typer(
+    cls=_Group,
     name="admin ledger",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="The budget ledger of a server.",
 )
 admin_series_app = typer.Typer(
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Series of periods on a server, under a reserved budget.",
 )
 attack_app = typer.Typer(
+    cls=_Group,
     name="attack",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Demonstrate attacks on your own profiles or on simulated homes.",
 )
 series_app = typer.Typer(
+    cls=_Group,
     name="series",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -145,7 +174,10 @@ def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
         function = getattr(code, name.replace("-", "_"))
         prefix = getattr(code, "VARIABLES", {}).get(name)
         settings = {} if prefix is None else {"auto_envvar_prefix": prefix}
-        alone.command(name, epilog=code.EPILOGS[name], context_settings=settings)(function)
+        made = alone.command(
+            name, cls=_Command, epilog=code.EPILOGS[name], context_settings=settings
+        )
+        made(function)
         return typer.main.get_command(alone)
 
     group.command(name, cls=_Unloaded, short_help=summary)(load)

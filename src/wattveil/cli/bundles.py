@@ -14,7 +14,7 @@ from rich.table import Table
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_archive import bundle_folder
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
 from wattveil.bundle.drawn_customers import read_buses, read_temperatures, voltage_warning
 from wattveil.bundle.group_level import DrawnMean
@@ -37,40 +37,71 @@ EPILOGS = {
     "export": "Example: wattveil export bundle --out standard-profiles.csv",
 }
 
+_DOSSIER = "dossier.json"
+"""The signed file of a dossier."""
 _YEARS = "Synthetic years"
 
 
 def verify(
     context: typer.Context,
     bundle: Annotated[
-        Path, typer.Argument(help="Folder that `wattveil release` wrote, or its zip archive.")
+        Path,
+        typer.Argument(
+            help="Folder that `wattveil release` wrote, or its zip archive; or a signed dossier."
+        ),
     ],
     *,
     key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
+    of_bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", help="Of a dossier: the bundle that it must be about."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Recompute every claim of a bundle, without the data; exit with 1 if a check fails.
 
-    Of a series, only this period is checked; `wattveil series verify` checks all periods.
+    Of a series, only this period is checked; `wattveil series verify` checks all periods. Of a
+    dossier, signature and files are checked; its release is verified separately.
     """
+    title = "Verified without the data"
     with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
         started("verifying")
-        with bundle_folder(bundle) as folder:
-            is_period = read_manifest(folder).get("manifest_version") == SERIES_VERSION
-            check = verify_period if is_period else verify_bundle
-            report = check(folder, trusted=trusted)
+        if _is_dossier(bundle):
+            from wattveil.dossier.dossier_verify import verify_dossier  # noqa: PLC0415 - slow
+
+            title = "Signed dossier"
+            report = verify_dossier(bundle, trusted=trusted, bundle=of_bundle)
+        elif of_bundle is not None:
+            raise InvalidParameterError("bundle", "given with a dossier only", str(of_bundle))
+        else:
+            with bundle_folder(bundle) as folder:
+                is_period = read_manifest(folder).get("manifest_version") == SERIES_VERSION
+                check = verify_period if is_period else verify_bundle
+                report = check(folder, trusted=trusted)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
-        show_report(Console(), report)
+        show_report(Console(), report, title)
     if not report.accepted:
         raise typer.Exit(1)
 
 
-def show_report(console: Console, report: VerificationReport) -> None:
+def _is_dossier(path: Path) -> bool:
+    """Whether a path is a dossier, or a folder of dossiers, and no bundle."""
+    if path.is_file():
+        return path.name == _DOSSIER
+    return not (path / MANIFEST).exists() and any(
+        found for pattern in (_DOSSIER, f"*/{_DOSSIER}") for found in path.glob(pattern)
+    )
+
+
+def show_report(
+    console: Console, report: VerificationReport, title: str = "Verified without the data"
+) -> None:
     """Print the outcome of every check, and the claims that cannot be checked."""
-    table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
+    table = Table("", "check", title=title, title_justify="left")
+    table.add_column("seen", overflow="fold")  # an id is shown whole
     for finding in report.findings:
         mark = "[green]passed[/]" if finding.holds else "[red]FAILED[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
@@ -118,7 +149,7 @@ def synthesize(
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     group: Annotated[
         str | None,
-        typer.Option(help="Draw customers of this group, by its released shares of clusters."),
+        typer.Option(help="Draw customers of this group, by its released shares of segments."),
     ] = None,
     years: Annotated[
         bool,

@@ -29,7 +29,10 @@ from wattveil.cli.data import write_readings
 from wattveil.cli.release import show_plan
 from wattveil.products.plan_calibration import Roughness
 from wattveil.products.request import About, ReleaseRequest
+from wattveil.products.segment_figures import size_title
+from wattveil.products.segments import segments
 from wattveil.products.synthesis import read_model
+from wattveil.products.tables import Table as ReleasedTable
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.readings import read_readings
 from wattveil.simulate import HOMES_MIX
@@ -174,12 +177,14 @@ def _show(
         table.add_row(*fact.values())
     console.print(table)
     console.print("Customer segments: load over the day, mean load, size (95 % interval)")
-    centroids, sizes = read_table(out, "centroids"), read_table(out, "cluster_sizes").to_pydict()
-    curves = centroids["load_kw"].to_numpy().reshape(len(sizes["cluster"]), -1)
-    for row in np.argsort(-np.array(sizes["customers"])):
-        count = f"{sizes['customers'][row]:6,.0f} ± {1.96 * sizes['customers_std'][row]:,.0f}"
-        mean = f"{curves[row].mean():.2f} kW"
-        console.print(f"  {sparkline(curves[row])}  {mean}  {count} customers", highlight=False)
+    centroids, sizes = (
+        ReleasedTable(name=name, text="", columns=(), data=read_table(out, name))
+        for name in ("centroids", "cluster_sizes")
+    )
+    for one in segments(centroids, sizes):  # as in the report: supported ones first, then by size
+        load, mark = one.curve.load, "" if one.is_supported else " (may be noise)"
+        text = f"  {sparkline(load)}  {load.mean():5.2f} kW  {size_title(one)}{mark}"
+        console.print(text, highlight=False, soft_wrap=True)
     console.print("  0     6     12    18   hour")
     console.print(f"\n[bold]Privacy guarantee.[/] {manifest['guarantee_text']}")
     console.print(

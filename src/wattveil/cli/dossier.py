@@ -110,6 +110,13 @@ def dossier(
         typer.echo(json.dumps(records if len(records) > 1 else records[0], indent=2))
     else:
         _show(Console(), made, out)
+        if signing is not None:
+            name = keys.fingerprint(signing.public_key())
+            Console(soft_wrap=True).print(
+                f"Signed by key {name}. To verify it: wattveil verify {plain(str(out))} --key"
+                f" <public key> --bundle {plain(str(bundle))}",
+                highlight=False,
+            )
     if any(one.has_conflicts for one in made):
         raise typer.Exit(1)
 

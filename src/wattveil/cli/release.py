@@ -15,6 +15,7 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
+from wattveil.bundle.card import choice_banners
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, noise_warnings, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
@@ -27,7 +28,6 @@ from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.ruled_load import rule_plan, rule_warnings
 from wattveil.profiles import Profiles, TimeGrid
-from wattveil.release.weak_guarantees import NOT_PRIVATE
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_share
 
@@ -142,8 +142,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, planned, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
-    if manifest["variant"] == "instance":
-        console.print(f"[bold red]Warning:[/] {NOT_PRIVATE}", highlight=False)
+    for warning in choice_banners(manifest):
+        console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -201,6 +201,15 @@ def _unchecked(request: ReleaseRequest) -> str:
     )
 
 
+def _assumed_sizes(request: ReleaseRequest) -> str:
+    """Return which sizes of groups the plan assumes; those of the data are private."""
+    return (
+        f"Assumed: groups of equal size, {request.customers_per_group:,} customers each. The error"
+        " of a mean load is inversely proportional to the size of its group: at a quarter of that"
+        " size it is about four times as large."
+    )
+
+
 def is_default(context: typer.Context, name: str) -> bool:
     """Whether an option was not given."""
     source = context.get_parameter_source(name)
@@ -236,6 +245,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         console.print(
             f"{_groups(plan.request)}. {plain(_unchecked(plan.request))}", highlight=False
         )
+        console.print(_assumed_sizes(plan.request), highlight=False)
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
     for warning in (*plan.request.warnings, *_unbounded(plan.request), *noise_warnings(plan)):
@@ -264,6 +274,8 @@ def _question(request: ReleaseRequest, plan: ReleasePlan) -> str:
     """Return the question before a budget is spent: how much, and on which groups."""
     guarantee = plan.guarantee
     spend = f"Spend epsilon {guarantee.epsilon!r} at delta {guarantee.delta!r}"
+    if request.real_ids:
+        spend = f"Publish real customer ids, and s{spend[1:]}"
     return f"{spend} on {_groups(request)}?" if request.levels else f"{spend}?"
 
 

@@ -349,7 +349,7 @@ def _show_prices(console: Console, found: SegmentPrices) -> None:
     head = ("decision", "cost of the period", "left after it", "refining steps later")
     table = Table(*head, title=f"Segments, {found.period}", title_justify="left")
     for row in found.to_arrow().to_pylist():
-        steps = str(row["steps"]) if row["steps"] else "none: clusters are kept"
+        steps = str(row["steps"]) if row["steps"] else "none: segments are kept"
         table.add_row(
             row["decision"], f"{100.0 * row['share']:.1f} %", f"{100.0 * row['left']:.1f} %", steps
         )
@@ -358,11 +358,11 @@ def _show_prices(console: Console, found: SegmentPrices) -> None:
 
 def _show_segments(console: Console, result: SeriesResult) -> None:
     found = result.segments
-    table = Table("cluster", "customers", "drift in radii", title_justify="left")
+    table = Table("segment", "customers", "drift in radii", title_justify="left")
     table.title = f"Segments, found in {found.found_in}"
     table.caption = (
         "± is 1.96 standard errors, which covered 93 to 98 % in tests, and 89 to 100 % in the"
-        " period that found the clusters"
+        " period that found the segments"
     )
     mean, std = (part[:, -1] for part in found.sizes)
     for place, drift in enumerate(found.drift[:, -1]):

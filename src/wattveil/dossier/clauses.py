@@ -238,7 +238,9 @@ def _blocks(
         sentence += text[end : one.start()]
         end, field = one.end(), found[one[1], one[2]]
         if isinstance(field, Gap):
-            sentence += said[field.question] or f"[missing: {field.name}]"
+            stated = said[field.question] or f"[missing: {field.name}]"
+            # What a person states may end with the mark that the sentence has after it.
+            sentence += stated.rstrip().removesuffix(".") if text[end:].startswith(".") else stated
         elif not field.rows and (len(field.items) < 2 or len(field.text) <= _MAX_INLINE):  # noqa: PLR2004 - a list of one is no list
             sentence += field.text
         else:

@@ -5,6 +5,7 @@ written to a TOML file, one for all standards: answers that are filled in there 
 dossier.
 """
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from wattveil.bundle.keys import sign
+from wattveil.bundle.keys import canonical, sign
 from wattveil.dossier.clauses import (
     ANSWERS_FILE,
     Answer,
@@ -29,10 +30,12 @@ from wattveil.dossier.clauses import (
 from wattveil.dossier.conflicts import Conflict, find_conflicts, keys_agree
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.release.weak_guarantees import REAL_IDS
 from wattveil.web.formatting import escape_markdown
 from wattveil.web.pages import PageTable, render_file
 
 FILES = ("dossier.html", "dossier.md", "dossier.json")
+DOSSIER_VERSION = "3"
 BLANK = "______________________________"
 
 
@@ -90,22 +93,25 @@ class Dossier:
         return bool(self.internal_because)
 
     @property
-    def banner(self) -> str:
-        """The line that marks an internal dossier; empty if it may be published."""
-        if not self.is_internal:
-            return ""
-        return f"INTERNAL, not for publication: {'; '.join(self.internal_because)}."
+    def banners(self) -> tuple[str, ...]:
+        """The lines that mark an internal dossier, and a release under real ids; often none."""
+        because = "; ".join(self.internal_because)
+        return (
+            *((f"INTERNAL, not for publication: {because}.",) if because else ()),
+            *((REAL_IDS,) if self.evidence.has_real_ids else ()),
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return the dossier as JSON values."""
         filled, answerable = self.from_files
         return {
-            "dossier_version": "2",
+            "dossier_version": DOSSIER_VERSION,
             "standard": self.standard.id,
             "title": self.standard.title,
             "edition": self.standard.edition,
             "source": self.standard.source,
             "release_id": self.evidence.manifest["release_id"],
+            "manifest_sha256": manifest_digest(self.evidence.manifest),
             "made_at": self.made_at.isoformat(timespec="seconds"),
             "visibility": "internal" if self.is_internal else "public",
             "internal_because": list(self.internal_because),
@@ -120,6 +126,11 @@ class Dossier:
             ],
             "clauses": [_clause_json(one) for one in self.clauses],
         }
+
+
+def manifest_digest(manifest: Mapping[str, object]) -> str:
+    """Return the SHA-256 of a manifest, however its file is formatted."""
+    return hashlib.sha256(canonical(manifest)).hexdigest()
 
 
 def make_dossier(
@@ -184,7 +195,7 @@ def write_dossiers(
     answers
         A person's answers so far: those to other standards are kept.
     key
-        Signs the JSON files, if given.
+        Signs the JSON files, which state the digests of the other files; None leaves drafts.
     words
         The documents for Word, if there are any.
     """
@@ -192,11 +203,12 @@ def write_dossiers(
         raise InvalidParameterError("out", "a new folder", str(out))
     contents = {ANSWERS_FILE: answers_text(dossiers, answers).encode()}
     for number, one in enumerate(dossiers):
-        record = one.to_json()
+        texts = [dossier_page(one), dossier_markdown(one)]
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        record = {**one.to_json(), "files": dict(zip(FILES[:-1], digests, strict=True))}
         if key is not None:
             record["signature"] = sign(record, key)
-        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        texts = (dossier_page(one), dossier_markdown(one), text)
+        texts.append(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         inside = f"{one.standard.id}/" if len(dossiers) > 1 else ""
         for name, written in zip(FILES, texts, strict=True):
             contents[f"{inside}{name}"] = written.encode()
@@ -224,8 +236,8 @@ def dossier_markdown(dossier: Dossier) -> str:
         escape_markdown(str(shown["byline"])),
         "",
     ]
-    if dossier.is_internal:
-        lines += [f"**{dossier.banner}**", ""]
+    for line in dossier.banners:
+        lines += [f"**{line}**", ""]
     lines += ["## Conflicts and warnings", ""]
     lines += [
         f"* **{one.kind.upper()}**: {escape_markdown(one.text)} ({one.files})"
@@ -248,7 +260,7 @@ def dossier_markdown(dossier: Dossier) -> str:
         ]
     lines += ["", "## Sign-off", ""]
     lines += [f"* {name}: {BLANK}" for name in SIGN_OFF]
-    lines += ["", f"{shown['wording']} {dossier.standard.source}", ""]
+    lines += ["", VERIFICATION, "", f"{shown['wording']} {dossier.standard.source}", ""]
     return "\n".join(lines)
 
 
@@ -263,6 +275,10 @@ def _block_lines(block: Block) -> list[str]:
     return [escape_markdown(block.text), ""]
 
 
+VERIFICATION = (
+    "If the dossier is signed, `wattveil verify` on its folder checks the signature of dossier.json"
+    " and that this document is the one that was signed."
+)
 SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
 
 
@@ -285,7 +301,7 @@ def _shown(dossier: Dossier) -> dict[str, object]:
     return {
         "title": title,
         "byline": byline,
-        "banner": dossier.banner,
+        "banners": dossier.banners,
         "facts": [
             (f"{filled} of {answerable}", "clauses answered from files"),
             (str(len(dossier.open_questions)), "open questions"),
@@ -316,6 +332,7 @@ def _shown(dossier: Dossier) -> dict[str, object]:
             for one in dossier.clauses
         ],
         "sign_off": SIGN_OFF,
+        "verification": VERIFICATION,
         "wording": dossier.standard.wording,
         "source": dossier.standard.source,
     }

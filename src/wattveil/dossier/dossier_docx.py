@@ -4,7 +4,14 @@ import io
 from typing import TYPE_CHECKING
 
 from wattveil.dossier.clauses import AnsweredClause, Block
-from wattveil.dossier.dossier_document import BLANK, SIGN_OFF, Dossier, cited, heading
+from wattveil.dossier.dossier_document import (
+    BLANK,
+    SIGN_OFF,
+    VERIFICATION,
+    Dossier,
+    cited,
+    heading,
+)
 from wattveil.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -25,8 +32,8 @@ def dossier_docx(dossier: Dossier) -> bytes:
     document.core_properties.title = title
     document.add_heading(title, 0)
     document.add_paragraph(byline)
-    if dossier.is_internal:
-        document.add_paragraph().add_run(dossier.banner).font.color.rgb = RGBColor(*_RED)
+    for line in dossier.banners:
+        document.add_paragraph().add_run(line).font.color.rgb = RGBColor(*_RED)
     document.add_heading("Conflicts and warnings", 1)
     for one in dossier.conflicts:
         paragraph = document.add_paragraph(style="List Bullet")
@@ -42,6 +49,7 @@ def dossier_docx(dossier: Dossier) -> bytes:
     table = document.add_table(rows=0, cols=2, style="Table Grid")
     for name in SIGN_OFF:
         table.add_row().cells[0].text = name
+    document.add_paragraph(VERIFICATION)
     document.add_paragraph(f"{dossier.standard.wording} {dossier.standard.source}")
     written = io.BytesIO()
     document.save(written)

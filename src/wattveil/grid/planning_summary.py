@@ -253,7 +253,7 @@ def min_margin(rows: Sequence[PlanningRow]) -> str:
 def beyond_margin(rows: Sequence[PlanningRow], margin: float) -> str:
     """Return a note on inconclusive quantities that differ by more than the margin; or nothing."""
     beyond = [
-        f"{row.quantity} {100.0 * row.difference:+.1f} %"
+        f"{row.quantity}: {100.0 * row.difference:+.1f} %"
         for row in rows
         if row.equivalence is Equivalence.INCONCLUSIVE and abs(row.difference) > margin
     ]

@@ -65,6 +65,9 @@ _ROUND_UP = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 _LARGEST_EXPONENT = 700.0
 """e^700 is still a float; a guarantee that weak protects nothing."""
 
+_LARGEST_SHOWN = 20.0
+"""Up to e^20, 485 million, the factor is written as a number, and above it as a power."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
@@ -106,8 +109,8 @@ class Guarantee:
         if self.neighbours is Neighbours.REPLACE_ONE:
             change = f"replacing one {self.unit}'s data with any other data"
         factor = f"e^{self.epsilon}"
-        if self.epsilon < _LARGEST_EXPONENT:
-            factor = str(_ROUND_UP.create_decimal(math.exp(self.epsilon)))
+        if self.epsilon < _LARGEST_SHOWN:
+            factor = f"{_ROUND_UP.create_decimal(math.exp(self.epsilon)):,f}"
         slip = f" + {self.delta}" if self.delta else ""
         effect = f"can raise the probability of an event from p to at most {factor} p{slip}"
         numbers, whom = f"({self.epsilon}, {self.delta})", f"for each {self.unit}: "

@@ -64,7 +64,7 @@ _RUNS = 6
 _STRONGEST = 30.0
 """Above this Gaussian signal the noise of a simulation is negligible."""
 _NONE_SUPPORTED = (
-    "clusters: no cluster is expected to be supported: the curves will mostly show noise."
+    "clusters: no segment is expected to be supported: the curves will mostly show noise."
 )
 
 _Estimator = TypeVar("_Estimator", bound=PrivateKMeans)
@@ -79,7 +79,7 @@ class Clusters(Product):
     choices = ("n_clusters", "normalise", "by", "clusters_by_group")
     postprocessing = (
         "load curves: noisy sums, filtered with the known noise and a public prior, then merged",
-        "cluster sizes: noisy counts, clipped at 0",
+        "sizes of segments: noisy counts, clipped at 0",
     )
 
     def is_of_listed_groups(self, request: ReleaseRequest) -> bool:
@@ -96,7 +96,7 @@ class Clusters(Product):
         groups, clusters = crossed(levels, request.n_clusters)
         sizes = TableLayout(
             name="cluster_sizes",
-            text="Number of customers per cluster.",
+            text="Number of customers per segment (cluster).",
             keys={GROUP: groups, CLUSTER: clusters},
             values=(replace(CUSTOMERS, minimum=0.0), CUSTOMERS_STD),
         )
@@ -129,10 +129,10 @@ class Clusters(Product):
     def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
         """Simulate the release."""
         request = choice.request
-        groups = len(request.levels) if request.clusters_by_group else 1
+        by_group = request.clusters_by_group
         plan = plan_kmeans(
             cluster_estimator(choice, allotment),
-            n_customers=max(request.customers // groups, 1),
+            n_customers=request.customers_per_group if by_group else request.customers,
             n_slots=choice.grid.columns,
             typical_kw=request.typical_kw,
             roughness=request.roughness,
@@ -140,14 +140,14 @@ class Clusters(Product):
         unit = "relative to unit L2 norm" if request.normalise else "kW"
         apart = f"of {request.n_clusters}"
         loss = [100.0 * one for one in (plan.expected_loss, *plan.loss_range)]
-        percent = "%" if math.isfinite(loss[0]) else "none if each customer is a cluster"
+        percent = "%" if math.isfinite(loss[0]) else "none if each customer is a segment"
         # Of clusters that agree, the simulation counts one; none of them can be distinguished.
         differ = plan.distinguishable_clusters > 1 or request.n_clusters == 1
         supported = plan.supported_clusters if differ else 0
         hidden = "" if supported else _NONE_SUPPORTED
         return (
             Expectation("error of a load curve", plan.expected_error, unit, *plan.error_range),
-            Expectation("loss against exact clusters", loss[0], percent, loss[1], loss[2]),
+            Expectation("loss against exact segments", loss[0], percent, loss[1], loss[2]),
             Expectation(SUPPORTED, supported, apart, *plan.supported_range, hidden),
             Expectation(DISTINGUISHABLE, plan.distinguishable_clusters if differ else 0, apart),
         )
@@ -200,7 +200,7 @@ class Clusters(Product):
         """Return how many segments there are, and the largest."""
         found = segment_headline(tables.get("centroids"), tables.get("cluster_sizes"))
         if found.sentence and (whose := self.population(choice.request)):
-            return found._replace(sentence=f"{found.sentence[:-1]} (clusters of {whose}).")
+            return found._replace(sentence=f"{found.sentence[:-1]} (segments of {whose}).")
         return found
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
@@ -222,7 +222,7 @@ def centroid_layout(
     groups, rows = crossed(levels, request.n_clusters * n_slots)
     return TableLayout(
         name="centroids",
-        text="Typical load curves: the mean load of each cluster of customers.",
+        text="Typical load curves: the mean load of each customer segment (cluster).",
         keys={
             GROUP: groups,
             CLUSTER: rows // n_slots,

@@ -83,7 +83,7 @@ def slot_table(
     texts: Sequence[Sequence[str]],
     *,
     along: str = "time",
-    prefix: str = "cluster ",
+    prefix: str = "segment ",
 ) -> PageTable:
     """Return a table of one text per slot and curve.
 

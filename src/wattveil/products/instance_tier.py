@@ -113,7 +113,7 @@ class InstanceLabels(Product):
     tier = Tier.INSTANCE
     choices = ("label_epsilon",)
     mechanisms = frozenset({"modulo_labels"})
-    postprocessing = ("cluster sizes: released labels counted",)
+    postprocessing = ("sizes of segments: released labels counted",)
 
     def is_requested(self, request: ReleaseRequest) -> bool:
         """Return True: the mechanism releases centroids and labels together."""
@@ -134,7 +134,7 @@ class InstanceLabels(Product):
         groups, clusters = crossed(ALL_CUSTOMERS, choice.request.n_clusters)
         sizes = TableLayout(
             name="cluster_sizes",
-            text="Number of released labels per cluster.",
+            text="Number of released labels per segment (cluster).",
             keys={GROUP: groups, CLUSTER: clusters},
             values=(replace(CUSTOMERS, text="customers with this label"),),
         )

@@ -76,7 +76,7 @@ class Labels(Product):
         """Return the labels, and the sizes that follow from them."""
         sizes = TableLayout(
             name="label_sizes",
-            text="Cluster sizes, estimated from the labels.",
+            text="Sizes of the segments (clusters), estimated from the labels.",
             keys={CLUSTER: np.arange(choice.request.n_clusters)},
             values=(CUSTOMERS, replace(CUSTOMERS_STD, may_be_empty=True)),
         )
@@ -146,7 +146,7 @@ def label_layout(request: ReleaseRequest) -> TableLayout:
     name = "pseudonym of this release, or the id if real_ids was chosen"
     label = Column(
         name="label",
-        text="cluster, as drawn",
+        text="number of the segment, as drawn",
         type="int64",
         minimum=0.0,
         maximum=request.n_clusters - 1.0,

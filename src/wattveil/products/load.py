@@ -184,7 +184,7 @@ class Load(Product):
         plan = plan_load_shapes(
             epsilon=allotment.guarantee.epsilon,
             delta=allotment.guarantee.delta,
-            customers=[max(request.customers // groups, 1)] * groups,
+            customers=[request.customers_per_group] * groups,
             typical_kw=request.typical_kw,
             n_slots=choice.grid.cells,
             max_clip_kw=request.clip_kw,

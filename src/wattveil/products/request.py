@@ -248,15 +248,15 @@ class ReleaseRequest(Declaration):
     """Public bound on the root-mean-square load of a customer; larger customers are clipped to
     it. If omitted, clipping bounds are chosen from noisy sizes alone."""
     normalise: bool = False
-    """Cluster profiles by shape, not by size: each profile is scaled to unit L2 norm."""
+    """Find segments by shape, not by size: each profile is scaled to unit L2 norm."""
     by: Annotated[Line | None, _GROUPS] = None
-    """Public attribute that groups the customers, for load and cluster shares by group."""
+    """Public attribute that groups the customers, for load and shares of segments by group."""
     levels: Annotated[tuple[GroupName, ...], _GROUPS, FIXED_BY_DATASET] = ()
     """Public list of the groups: the values of that attribute that are released, such as
     single,couple,pv. Customers with another value are in no group. The list is not compared with
     the data, so check its spelling."""
     clusters_by_group: Annotated[bool, _GROUPS] = False
-    """Cluster each group separately."""
+    """Find the segments (clusters) of each group separately."""
     rule: Annotated[
         str,
         AfterValidator(_aggregation_rule),
@@ -269,10 +269,11 @@ class ReleaseRequest(Declaration):
     X % of the published, clipped load. Other groups are merged with their neighbours in the list,
     or suppressed. Applies to the product load only."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
-    """Part of epsilon that is spent on one cluster label per customer. If omitted, the global tier
-    releases no labels, and the instance tier spends half of epsilon on them."""
+    """Part of epsilon that is spent on one label per customer, its segment. If omitted, the global
+    tier releases no labels, and the instance tier spends half of epsilon on them."""
     real_ids: Annotated[bool, _LABELS] = False
-    """Publish labels with the ids of the customers instead of pseudonyms."""
+    """Publish labels under the own ids of the customers instead of pseudonyms: the release then
+    contains personal data."""
     customers: Annotated[
         int,
         Field(
@@ -300,7 +301,7 @@ class ReleaseRequest(Declaration):
         Roughness.SOME_WEEKS
     )
     """Period that a profile averages: smooth year (half a year or more), some weeks (from five
-    weeks on) or single month (less). The expected accuracy of clusters depends on it."""
+    weeks on) or single month (less). The expected accuracy of segments depends on it."""
     about: Annotated[About, FIXED_BY_DATASET] = Field(default_factory=About)
     """Description of the release by its publisher."""
 
@@ -341,7 +342,7 @@ class ReleaseRequest(Declaration):
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
-            rule = "given with by, and without labels: those belong to clusters of all customers"
+            rule = "given with by, and without labels: those belong to segments of all customers"
             raise InvalidParameterError("clusters_by_group", rule, self.clusters_by_group)
 
     def _check_labels(self) -> None:
@@ -356,6 +357,11 @@ class ReleaseRequest(Declaration):
         if self.weight("clusters") == 0.0:
             rule = "omitted without clusters: labels name them"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+
+    @property
+    def customers_per_group(self) -> int:
+        """Number of customers that plans assume in each group: groups of equal size."""
+        return max(self.customers // max(len(self.levels), 1), 1)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -385,10 +391,10 @@ class ReleaseRequest(Declaration):
         if not has_clusters or self.customers >= MIN_CUSTOMERS_PER_CLUSTER * self.n_clusters:
             return ()
         found = (
-            f"{self.n_clusters:,} clusters for about {self.customers:,} customers (public"
-            f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per cluster: noise"
-            " will mask most clusters, and planning takes minutes."
-            f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} clusters."
+            f"{self.n_clusters:,} segments for about {self.customers:,} customers (public"
+            f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per segment: noise"
+            " will mask most segments, and planning takes minutes."
+            f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} segments."
         )
         return (found,)
 

@@ -93,7 +93,7 @@ def _some_differ(found: Sequence[Segment]) -> bool:
 def size_title(segment: Segment) -> str:
     """Return name and size of a segment."""
     size = "" if segment.customers is None else f" · {_size_text(segment)}"
-    return f"Cluster {segment.curve.name}{size}"
+    return f"Segment {segment.curve.name}{size}"
 
 
 def flags_of(segment: Segment) -> tuple[TableCell, ...]:
@@ -122,8 +122,8 @@ def _curve_figures(
     """Return the curve of each segment, all on one vertical scale."""
     unit = "unit L2 norm" if unit_norm else "kW"
     caption = (
-        "Typical daily load of each segment on a common vertical scale: supported segments first,"
-        " then by size."
+        "Typical daily load of each segment (a cluster of similar customers: column cluster of the"
+        " tables), on a common vertical scale: supported segments first, then by size."
     )
     caption += rest
     if any(one.distinguishable is not None for one in found):
@@ -156,14 +156,14 @@ def _curve_figures(
     )
     supports = any(one.is_supported for one in found)
     table = curve_table(
-        "Load curves", [one.curve for one in found], along="time", prefix="cluster "
+        "Load curves", [one.curve for one in found], along="time", prefix="segment "
     )
     for one in found:
         yield ReportFigure(
             size_title(one),
             curve_figure(one.curve, unit=unit, limits=limits),
             caption,
-            alt=f"Load curve of cluster {one.curve.name}: {curve_words(one.curve, unit)}",
+            alt=f"Load curve of segment {one.curve.name}: {curve_words(one.curve, unit)}",
             flags=flags_of(one),
             is_faded=one.sized is False,
             is_supported=one.is_supported or not supports,
@@ -193,7 +193,7 @@ def _size_figure(found: Sequence[Segment]) -> ReportFigure:
     reach = [TWO_SIDED_95 * error for error in errors]
     figure = new_figure(height=80 + 30 * len(found), legend=False)
     figure.add_bar(
-        y=[f"cluster {one.curve.name}" for one in found],
+        y=[f"segment {one.curve.name}" for one in found],
         x=[one.customers for one in found],
         orientation="h",
         marker={
@@ -206,14 +206,14 @@ def _size_figure(found: Sequence[Segment]) -> ReportFigure:
     figure.update_xaxes(title_text="customers", rangemode="tozero")
     figure.update_yaxes(autorange="reversed")
     rows = [
-        (f"cluster {one.curve.name}", _size_text(one), *(flag.text for flag in flags_of(one)))
+        (f"segment {one.curve.name}", _size_text(one), *(flag.text for flag in flags_of(one)))
         for one in found
     ]
     head = ("", "size", *(("curve", "size and its noise") if flags_of(found[0]) else ()))
     return ReportFigure(
-        "Customers per cluster",
+        "Customers per segment",
         figure,
-        alt="Bars: " + ", ".join(f"cluster {one.curve.name}: {_size_text(one)}" for one in found),
+        alt="Bars: " + ", ".join(f"segment {one.curve.name}: {_size_text(one)}" for one in found),
         table=PageTable("Sizes", head, rows, text_columns=(0, 2, 3)),
     )
 
@@ -238,7 +238,7 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
             "opacity": [_PALE if one.sized is False else 0.8 for one in found],
             "line": {"width": 1, "color": "#fff"},
         },
-        hovertemplate="cluster %{text}<extra></extra>",
+        hovertemplate="segment %{text}<extra></extra>",
     )
     titles = [
         f"{side} PC {number + 1}{explained}: {component_words(axis, curves[0])}"
@@ -253,13 +253,13 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
     figure.update_yaxes(showticklabels=False, zeroline=False)
     figure.update_layout(margin={"l": 40, "r": 30, "t": 40, "b": 40})
     rows = [
-        (f"cluster {curve.name}", *map(format_number, place))
+        (f"segment {curve.name}", *map(format_number, place))
         for curve, place in zip(curves, places, strict=True)
     ]
     return ReportFigure(
-        "Map of the clusters",
+        "Map of the segments",
         figure,
-        alt="Map of the clusters: similar curves are close. " + "; ".join(titles),
+        alt="Map of the segments: similar curves are close. " + "; ".join(titles),
         table=PageTable("Scores", ("", "PC 1", "PC 2"), rows),
     )
 

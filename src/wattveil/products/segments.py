@@ -12,11 +12,11 @@ from wattveil.web.curves import Curve
 
 MAX_DRAWN = 24
 """Maximum number of segments that a report draws: the largest ones."""
-DISTINGUISHABLE = "distinguishable clusters"
+DISTINGUISHABLE = "distinguishable segments"
 """Expected and achieved number: the same measure, under the same name."""
-SUPPORTED = "supported clusters"
+SUPPORTED = "supported segments"
 """Both: distinguishable, and a size above 2 standard errors."""
-SIZED = "clusters with size above 2 standard errors"
+SIZED = "segments with size above 2 standard errors"
 
 
 class Segment(NamedTuple):

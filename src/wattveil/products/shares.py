@@ -55,7 +55,7 @@ class Shares(Product):
     title = "Segments by group"
     default_weight = 1.0
     choices = ("by",)
-    needs = "by (a grouping), and clusters of all customers"
+    needs = "by (a grouping), and segments of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -74,7 +74,7 @@ class Shares(Product):
         groups, clusters = crossed(request.levels, request.n_clusters)
         layout = TableLayout(
             name="cluster_shares",
-            text="Number and share of customers of each cluster, by group.",
+            text="Number and share of customers of each segment (cluster), by group.",
             keys={GROUP: groups, CLUSTER: clusters},
             values=(COUNT, COUNT_STD, SHARE, SHARE_STD),
         )
@@ -164,7 +164,7 @@ class Shares(Product):
                 "Shares",
                 _share_figure(tables["cluster_shares"]),
                 caption,
-                alt="Shares of the clusters, with 95 % intervals. "
+                alt="Shares of the segments, with 95 % intervals. "
                 + "; ".join(
                     f"{group}: {', '.join(map(str, shares))}" for group, *shares in table.rows
                 ),
@@ -210,7 +210,7 @@ def _share_table(table: Table) -> PageTable:
     }
     return PageTable(
         "Shares",
-        ("group", *(f"cluster {cluster}" for cluster in clusters)),
+        ("group", *(f"segment {cluster}" for cluster in clusters)),
         [
             (group, *(texts[group, cluster] for cluster in clusters))
             for group in dict.fromkeys(data["group"])
@@ -224,7 +224,7 @@ def _share_figure(table: Table) -> Figure:
     pairs = [*zip(data["group"], data["cluster"], strict=True)]
     figure = new_figure(height=60 + 20 * len(pairs), legend=False)
     figure.add_bar(
-        y=[f"{group}, cluster {cluster}" for group, cluster in pairs],
+        y=[f"{group}, segment {cluster}" for group, cluster in pairs],
         x=[100.0 * share for share in data["share"]],
         orientation="h",
         marker_color=[colour(cluster) for _, cluster in pairs],

@@ -58,9 +58,9 @@ _RUNS = 2
 _SAMPLED = 4000
 _PERCENTILES = (5, 25, 75, 95)
 _CAPTION = (
-    "Customers sampled from the released model of each cluster: 50 % lie in the dark band, 90 % in"
+    "Customers sampled from the released model of each segment: 50 % lie in the dark band, 90 % in"
     " the light one. None is a real customer. Sample more with wattveil synthesize."
-    " The vertical scale fits the supported clusters."
+    " The vertical scale fits the supported segments."
 )
 
 
@@ -70,7 +70,7 @@ class Synthesis(Product):
     name = "synthesis"
     title = "Synthetic customers"
     default_weight = 2.0
-    needs = "clusters of all customers, and no normalise"
+    needs = "segments of all customers, and no normalise"
     documents = (MODEL,)
     postprocessing = ("synthetic customers: sampled from the released model",)
 
@@ -174,10 +174,10 @@ class Synthesis(Product):
             curve, spread = one.curve, spreads[one.curve.number]
             none = " · too small to be sampled" if spread is None else ""
             yield ReportFigure(
-                f"Cluster {curve.name}{none}",
+                f"Segment {curve.name}{none}",
                 _spread_figure(curve, spread, limits),
                 _CAPTION + rest,
-                alt=f"Synthetic customers of cluster {curve.name}{none}: {_words(spread)}",
+                alt=f"Synthetic customers of segment {curve.name}{none}: {_words(spread)}",
                 is_faded=one.sized is False,
                 is_supported=one.is_supported or not supports,
                 table=_spread_table([one.curve for one in shown], spreads)

@@ -41,7 +41,7 @@ class Column:
 GROUP = Column(
     name="group", text="value of the public attribute, or all for all customers", type="string"
 )
-CLUSTER = Column(name="cluster", text="number of the cluster, from 0", type="int64", minimum=0.0)
+CLUSTER = Column(name="cluster", text="number of the segment, from 0", type="int64", minimum=0.0)
 SLOT = Column(name="slot", text="position in the profile, from 0", type="int64", minimum=0.0)
 TIME = Column(name="time", text="start of the slot, local time", type="string")
 LOAD_KW = Column(name="load_kw", text="mean load", unit="kW")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.engines.local import Load, Values, load_rows
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, wrong_width
 from wattveil.numerics.groups.group_table import (
     ConsistentShares,
     Groups,
@@ -118,7 +118,7 @@ def cluster_shares(
     given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
 
     if rows.width != centres.shape[1]:
-        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
+        raise wrong_width("load_kw", centres.shape[1], rows.width)
     if set(groups) != set(table.levels):
         rule = f"values for each of {sorted(table.levels)}"
         raise InvalidParameterError("groups", rule, sorted(groups))

@@ -210,7 +210,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         """
         check_is_fitted(self)
         if not all(np.array_equal(one.centroids, self.cluster_centers_) for one in labels):
-            raise InvalidParameterError("labels", "released for these centroids", "others")
+            raise InvalidParameterError("labels", "labels of these centroids", "labels of others")
         guarantees = [one.guarantee for one in labels]
         budgets = [
             Budget(guarantee, response_epsilon=guarantee.epsilon) for guarantee in guarantees

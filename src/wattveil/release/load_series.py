@@ -22,7 +22,7 @@ from wattveil.arrays import Bools, Floats
 from wattveil.engines.local import Load, Values, load_rows, value_rows
 from wattveil.engines.series_folder import AGAIN
 from wattveil.engines.series_rows import LocalPeriodRows, PeriodState
-from wattveil.errors import InvalidParameterError, SeriesStateError, WattveilError
+from wattveil.errors import InvalidParameterError, SeriesStateError, WattveilError, wrong_width
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
@@ -374,7 +374,7 @@ def _released_period(
     before = len(past.spends)
     first = _first_release(table, budget, past.design) if past.first is None else past.first
     if table.width != first.n_slots:
-        raise InvalidParameterError("load_kw", f"of {first.n_slots} columns", table.width)
+        raise wrong_width("load_kw", first.n_slots, table.width)
     centres = past.next_centres(period) if past.periods else first.estimate.mean
     found = _period_sums(rows, past, first, centres=centres, period=period)
     counted = past.design.counted

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from wattveil import checks
 from wattveil.arrays import Floats, Ints, Texts
 from wattveil.engines.local import Load, Values, as_rows, load_rows, text_column
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, wrong_width
 from wattveil.numerics import label_channel
 from wattveil.numerics.label_channel import debiased_counts, nearest_with_total
 from wattveil.privacy import accounting
@@ -154,7 +154,7 @@ def release_labels(
     )
     rows = load_rows(load_kw)
     if rows.width != centres.shape[1]:
-        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
+        raise wrong_width("load_kw", centres.shape[1], rows.width)
     epsilon = checks.positive_epsilon("epsilon", epsilon)
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_guarantee(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)

@@ -82,7 +82,7 @@ def follow_segments(design: SegmentDesign, periods: tuple[SegmentPeriod, ...]) -
     found = [(place, one.first) for place, one in enumerate(periods) if one.first is not None]
     if not found:
         raise InvalidParameterError(
-            "segments", "those of a series whose clusters were found", "none"
+            "segments", "those of a series with a period that found them", "none"
         )
     start, first = found[-1]
     since = periods[start].period

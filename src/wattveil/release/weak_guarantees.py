@@ -25,7 +25,10 @@ NOT_PRIVATE = (
     " this data set only."
 )
 """Stated wherever a release of the instance tier is described."""
-REAL_IDS = "Labels are published under real ids: each one is about a named customer."
+REAL_IDS = (
+    "This release contains real customer ids: each row of the table labels is about an identified"
+    " customer. Treat it as personal data."
+)
 """Stated wherever a release with real ids is described."""
 
 

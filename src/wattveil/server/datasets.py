@@ -74,7 +74,7 @@ class Dataset:
                 raise InvalidParameterError("products", f"of {offered}", product)
         is_global = body.tier is Tier.GLOBAL
         if not is_global and body.products is not None:
-            rule = "omitted in the instance tier: its mechanism has clusters and labels"
+            rule = "omitted in the instance tier: its mechanism has segments and labels"
             raise InvalidParameterError("products", rule, "given")
         if is_global and body.label_epsilon is not None and "labels" not in wanted:
             raise InvalidParameterError("label_epsilon", "omitted without labels", "given")

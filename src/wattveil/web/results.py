@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.errors import InvalidParameterError, MissingExtraError, one_of
 
 if TYPE_CHECKING:  # slow to load; only the methods that need them do
     import pandas as pd
@@ -77,7 +77,7 @@ class Result(ABC):
         made = self._result_tables()
         name = next(iter(made)) if table is None else table
         if name not in made:
-            raise InvalidParameterError("table", f"one of {tuple(made)}", table)
+            raise InvalidParameterError("table", one_of(made), table)
         return made[name]()
 
     def _statement(self) -> str:

@@ -26,6 +26,7 @@ from wattveil.bundle.keys import read_key, read_public_key, write_key
 from wattveil.bundle.manifest import build_manifest, check_schema
 from wattveil.bundle.plan import plan_release, requested_products
 from wattveil.bundle.produce import release_bundle, release_products
+from wattveil.bundle.release_tables import read_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Budget, Spend, Tier
@@ -34,7 +35,7 @@ from wattveil.products.product import Choice, PublicFacts, Run, Work
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
-from wattveil.release.weak_guarantees import NOT_PRIVATE
+from wattveil.release.weak_guarantees import NOT_PRIVATE, REAL_IDS
 
 LIGHT = EVERYTHING.replace(weights=only("load"), label_epsilon=None)
 
@@ -285,6 +286,23 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
     assert "instance epsilon (not differential privacy)" in report
     assert NOT_PRIVATE in verdict.warnings
     assert NOT_PRIVATE in manifest["known_limits"]
+
+
+def test_real_ids_are_warned_of_wherever_a_release_is_described(tmp_path: Path) -> None:
+    """First in card and report; in the manifest, `verify` and a notebook. Pseudonyms are not."""
+    for real_ids in (True, False):
+        out = tmp_path / str(real_ids)
+        request = EVERYTHING.replace(weights=only("clusters"), real_ids=real_ids)
+        manifest = make_bundle(out, request)
+        report = (out / "report.html").read_text(encoding="utf-8")
+        card = (out / "CARD.md").read_text(encoding="utf-8")
+        assert (f'<p class="banner">{REAL_IDS}</p>' in report.partition("<section>")[0]) == real_ids
+        assert "Anyone can recompute" in report  # the guarantee is that of the global tier
+        assert (f"**{REAL_IDS}**" in card) == real_ids
+        assert (REAL_IDS in manifest["known_limits"]) == real_ids
+        assert (REAL_IDS in verify_bundle(out).warnings) == real_ids
+        assert verify_bundle(out).accepted
+        assert (REAL_IDS in read_bundle(out)._repr_html_()) == real_ids
 
 
 def test_ids_that_spreadsheets_evaluate_are_not_published(tmp_path: Path) -> None:

@@ -79,13 +79,13 @@ def test_a_bundle_compares_clusters_and_groups(whole: Path) -> None:
     found = bundle.compare(one, other).to_pandas()
     assert found["a_kw"].tolist() == shapes.loc[one]["load_kw"].tolist()
     assert found["b_kw"].tolist() == shapes.loc[other]["load_kw"].tolist()
-    with pytest.raises(InvalidParameterError, match=r"a must be a cluster .* one of: 0, 1"):
+    with pytest.raises(InvalidParameterError, match=r"a must be a segment .* one of: 0, 1"):
         bundle.compare(99, 0)
     with pytest.raises(InvalidParameterError, match="b must be another one than a"):
         bundle.compare(0, 0)
     with pytest.raises(InvalidParameterError, match=rf"b must be a group .*'{one}'"):
         bundle.compare(one, "nowhere")
-    with pytest.raises(InvalidParameterError, match="a group if a is one"):
+    with pytest.raises(InvalidParameterError, match="of the same kind as a"):
         bundle.compare(one, 0)
 
 

@@ -81,7 +81,7 @@ def test_drawn_and_released_means_are_printed(bundle: Path, tmp_path: Path) -> N
     assert told.exit_code == 0, told.output
     said = " ".join(told.output.split())
     assert "Mean load: drawn 0." in said
-    assert "clusters and their mean load only" in said
+    assert "segments and their mean load only" in said
     asked = [*command, "--out", str(out), "--force", "--json", "--first-day", "2026-03-02"]
     record = json.loads(CliRunner().invoke(app, asked).stdout)["group_mean"]
     assert record["drawn_kw"] == pytest.approx(record["released_kw"], rel=0.2)

@@ -96,7 +96,7 @@ def test_what_a_group_gives_to_a_sample_is_stated(bundle: Path, whole: Path) -> 
     row = read_table(whole, "groups").to_pylist()[0]
     note = group_note(whole, row["group"], years=False)
     assert f"{row['customers']:,.0f} customers in the release" in note
-    assert "mix of clusters only" in note
+    assert "mix of segments only" in note
 
 
 def test_weather_without_effect_is_flagged(bundle: Path, tmp_path: Path) -> None:

@@ -52,12 +52,25 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     manifest = read_manifest(whole)
     (record,) = (one for one in manifest["products"] if one["name"] == "clusters")
     (achieved,) = (
-        one for one in record["achieved"] if one["quantity"] == "distinguishable clusters"
+        one for one in record["achieved"] if one["quantity"] == "distinguishable segments"
     )
     (planned,) = (text for text in record["expected"] if text.startswith("distinguishable"))
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
     assert f"(planned: {planned.partition(': ')[2].partition(' of ')[0]}" in first
+
+
+def test_readers_see_one_word_for_a_segment(whole: Path) -> None:
+    """Cluster is the name of a column, a table or a product; titles, axes and texts say segment."""
+    page = unescape((whole / "report.html").read_text(encoding="utf-8"))
+    shown = [
+        *re.findall(r"<(?:h2|h3|figcaption|summary|text|th)[^>]*>([^<]*)", page),
+        *re.findall(r'(?:aria-label|alt)="([^"]*)"', page),
+    ]
+    assert any("segment" in text.lower() for text in shown)
+    assert not [text for text in shown if re.search(r"(?i)\bclusters?\b(?! \d+ %)", text)]
+    for text in (page, (whole / "CARD.md").read_text(encoding="utf-8")):
+        assert not re.search(r"(?i)\bcluster \d", text)
 
 
 def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
@@ -80,7 +93,7 @@ def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
     page = (whole / "report.html").read_text(encoding="utf-8")
     section = page.partition("<h2>Customer segments</h2>")[2].partition('<details class="data"')[0]
     figures = section.split("<figure")[1:]
-    order = [int(re.findall(r"Cluster (\d+) ·", one)[0]) for one in figures]
+    order = [int(re.findall(r"Segment (\d+) ·", one)[0]) for one in figures]
     assert order == sorted(range(3), key=lambda cluster: -sizes["customers"][cluster])
     for cluster, figure in zip(order, figures, strict=True):
         above = sizes["customers"][cluster] > 2.0 * sizes["customers_std"][cluster]
@@ -104,7 +117,7 @@ def test_each_section_says_which_customers_it_counts(whole: Path) -> None:
     } | {title: "all" for title in counted if title == "Labels"}
     first = page.partition("</section>")[0]
     assert "estimated number of customers, listed groups" in first
-    assert "clusters of all customers" in first
+    assert "segments of all customers" in first
 
 
 def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
@@ -193,7 +206,7 @@ def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:
     assert "products add up to more" not in report_page(one, {})
     alone = report_page(statement, tables_of(whole, "centroids"))
     assert "Customer segments" in alone
-    assert "Customers per cluster" not in alone
+    assert "Customers per segment" not in alone
 
 
 def test_a_cluster_without_synthetic_customers_is_marked(whole: Path) -> None:
@@ -207,7 +220,7 @@ def test_a_cluster_without_synthetic_customers_is_marked(whole: Path) -> None:
     titles = re.findall("<figcaption>(.*?)\n", page)
     marked = [title for title in titles if title.endswith("too small to be sampled")]
     assert len(marked) == 2
-    assert f"Cluster {kept} · too small to be sampled" not in marked
+    assert f"Segment {kept} · too small to be sampled" not in marked
 
 
 def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:

@@ -268,7 +268,7 @@ def test_a_release_of_nothing_is_refused() -> None:
         (
             {"weights": {"synthesis": 1.0}, "normalise": True},
             None,
-            "weights must be without synthesis, which needs clusters of all customers, and no norm",
+            "weights must be without synthesis, which needs segments of all customers, and no norm",
         ),
         (
             {"weights": {"synthesis": 1.0, "clusters": 0.0}},
@@ -331,6 +331,7 @@ def test_the_public_estimate_is_rounded_before_anything_sees_it() -> None:
     with without_plan_simulation():
         planned = plan_release(request, TimeGrid()).summary.model_dump(mode="json")
     assert planned["customers_estimate"] == 1000
+    assert planned["customers_per_group"] is None
 
 
 @pytest.mark.parametrize(("delta", "warnings"), [(0.999e-3, 0), (1e-3, 1)])
@@ -422,7 +423,7 @@ def test_plain_deltas_are_composed() -> None:
 def test_an_expectation_of_any_size_fits_the_manifest(power: int) -> None:
     """A release that is paid for must not fail because its plan stated a large number."""
     number = 1.463 * 10.0**power
-    expected = Expectation("loss against exact clusters", number, "%", number / 3.0, 3.0 * number)
+    expected = Expectation("loss against exact segments", number, "%", number / 3.0, 3.0 * number)
     text = (files("wattveil.bundle") / "manifest.schema.json").read_text()
     (pattern,) = re.findall(r'"expected": .*?"pattern": ("[^"]+")', text, re.DOTALL)
     assert re.search(json.loads(pattern), f"{expected.quantity}: {expected}")

@@ -625,7 +625,7 @@ def test_periods_are_added_in_order(tmp_path: Path) -> None:
         timezone="Europe/London",
         attributes={"class": ("home",), "car": ("no",)},
     )
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         series.add(other)
     for changed, rule in (
         (replace(quarter(1), timezone="UTC"), "in the time zone of the series, Europe/London"),

@@ -278,7 +278,7 @@ def fewer_numbers(manifest: Manifest) -> None:
 
 
 def one_more_segment(manifest: Manifest) -> None:
-    """Claim another number of distinguishable clusters than the tables show."""
+    """Claim another number of distinguishable segments than the tables show."""
     manifest["products"][0]["achieved"][0]["count"] += 1
 
 
@@ -311,8 +311,8 @@ def other_sampler(manifest: Manifest) -> None:
         (drop_document, "product synthesis: what it contains", "documents"),
         (drop_step, "product clusters: what it contains", "postprocessing"),
         (fewer_numbers, "each draw has one number per cell", "sums of load: 7"),
-        (one_more_segment, "product clusters: what it achieved", "supported clusters: "),
-        (no_segments, "product clusters: what it achieved", "supported clusters: "),
+        (one_more_segment, "product clusters: what it achieved", "supported segments: "),
+        (no_segments, "product clusters: what it achieved", "supported segments: "),
         (segments_elsewhere, "product load: what it achieved", "not in its tables"),
         (whitewash, "the texts of the manifest are those of the software", "unprotected"),
         (other_sampler, "the texts of the manifest are those of the software", "implementation"),

@@ -39,6 +39,8 @@ def test_demo_writes_a_verified_bundle() -> None:
         "±",
         "ground truth (simulation only)",
         "hour of the peak",
+        "Segment 0 · ",
+        "(may be noise)",  # 150 customers are too few for six segments
         "report.html",
     ):
         assert words in result.output
@@ -169,3 +171,13 @@ def test_every_listed_command_exists(group: Typer) -> None:
         assert words in " ".join(result.output.split())
         assert one.short_help
         assert one.short_help.endswith(".")
+
+
+@pytest.mark.parametrize("command", [[], ["release"], ["verify"], ["series"], ["series", "add"]])
+def test_help_shows_no_value_for_flags(command: list[str]) -> None:
+    """`--yes` takes none; options that take one state its type."""
+    result = CliRunner().invoke(cli.app, [*command, "--help"], terminal_width=120)
+    assert result.exit_code == 0
+    assert "<bool>" not in result.output
+    assert "--help" in result.output
+    assert ("<path>" in result.output) == (command not in ([], ["series"]))

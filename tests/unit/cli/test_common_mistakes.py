@@ -346,7 +346,7 @@ def test_too_many_clusters_are_reported_before_the_plan(
         result = CliRunner().invoke(app, [*command, *(["--yes"] if yes else [])], input="n\n")
         said.add(result.stderr)
         assert ("Continue?" in result.stderr) is not yes
-        assert "600 clusters for about 1,000 customers (public estimate)" in result.stderr
+        assert "600 segments for about 1,000 customers (public estimate)" in result.stderr
     assert len(said) == 1
     result = CliRunner().invoke(app, [*command[:-4], "--clusters", "100", "--out", "new", "--yes"])
     assert "public estimate" not in result.stderr

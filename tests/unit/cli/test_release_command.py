@@ -102,7 +102,8 @@ def test_groups_are_listed_before_anything_is_spent(monkeypatch: pytest.MonkeyPa
     assert "2 groups by class: hoem, shop?" in question
     assert not Path("bundle").exists()
     planned = json.loads(run(*COMMAND, "--plan", "--json", "--by", "class", "--levels", "hoem"))
-    assert planned["groups"] == ["hoem"]
+    assert (planned["groups"], planned["customers_per_group"]) == (["hoem"], 1000)
+    assert "groups of equal size, 500 customers each" in " ".join(plan.split())
 
 
 def test_assumed_estimates_are_announced() -> None:

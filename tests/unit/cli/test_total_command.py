@@ -99,7 +99,7 @@ def test_the_instance_tier_is_named_and_not_counted(
 def test_refusals(whole: Path, copy: Path, plain_release: Path, series: Path) -> None:
     """No total of what cannot be added: twice the same, other units, one period, false claims."""
     code, output = run(whole, whole)
-    assert (code, "each release once" in output) == (2, True)
+    assert (code, "each named once" in output) == (2, True)
     code, output = run(next((series / "periods").iterdir()))
     assert (code, "give its folder" in output) == (1, True)
     assert run(whole, "--delta", "0")[0] == 2

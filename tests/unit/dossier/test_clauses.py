@@ -9,11 +9,12 @@ import pytest
 
 from tests.unit.dossier.conftest import Files, audit_record
 from wattveil.dossier.clauses import fields_in, read_standard, standard_names
-from wattveil.dossier.dossier_document import dossier_page, make_dossier
+from wattveil.dossier.dossier_document import dossier_markdown, dossier_page, make_dossier
 from wattveil.dossier.evidence import DERIVED, Field, Gap
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_power import runs_to_detect
 from wattveil.privacy.guarantee import global_guarantee
+from wattveil.release.weak_guarantees import REAL_IDS
 
 STANDARDS = ("cpuc", "ico", "iso-27559", "nist-800-226", "ofgem")
 MIN_FILLED, MAX_SEMICOLONS = 0.95, 4
@@ -173,6 +174,9 @@ def test_every_dossier_states_real_ids_and_what_the_total_covers(
     assert (record["real_ids"], record["tier"]) == (real_ids, tier)
     fact = f"real customer ids ({tier} tier)"
     assert fact in dossier_page(made)
+    banner = f'<p class="banner">{REAL_IDS}</p>'
+    assert (banner in dossier_page(made)) == real_ids
+    assert (f"**{REAL_IDS}**" in dossier_markdown(made)) == real_ids
     asked = {name for one in made.standard.real_ids_clauses for name in one.questions}
     assert len(asked) == 4
     assert (asked <= set(made.open_questions)) == real_ids
@@ -207,6 +211,21 @@ def test_a_question_stands_once_in_a_clause(counted: Files) -> None:
     (clause,) = (one for one in dossier.clauses if one.clause.name == "The test and its result")
     assert [len(answer.missing) for answer in clause.answers] == [1, 1, 1, 1]
     assert [len(clause.missing(answer)) for answer in clause.answers] == [1, 0, 0, 0]
+
+
+def test_an_answer_within_a_sentence_ends_with_one_mark(counted: Files) -> None:
+    """Whether or not the person ended it with a full stop."""
+    evidence = counted.evidence(ledger=None, audit=None)
+    evidence.manifest["region"] = "not stated"
+    gap = evidence.field("manifest", "region")
+    assert isinstance(gap, Gap)
+    texts = []
+    for said in ("North.", "North"):
+        made = make_dossier(evidence, "ico", answers={gap.question: said})
+        (clause,) = (one for one in made.clauses if "period and region" in one.clause.name)
+        texts.append(clause.answers[0].text)
+    assert texts[0] == texts[1]
+    assert texts[0].endswith("Region: North.")
 
 
 def test_what_is_not_stated_is_a_blank(counted: Files) -> None:

@@ -79,7 +79,7 @@ def test_gaps_that_a_person_judges(counted: Files, tmp_path: Path) -> None:
 
     bundle = changed_manifest(counted, tmp_path, change)
     found = warnings(counted.evidence(bundle=bundle, ledger=None, audit=None))
-    for words in ("real ids", "not recorded in a ledger", "no record of attacks"):
+    for words in ("real customer ids", "not recorded in a ledger", "no record of attacks"):
         assert any(words in text for text in found)
     assert any("no export" in text for text in warnings(counted.evidence(ledger=None)))
     assert any(

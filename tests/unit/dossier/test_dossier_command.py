@@ -222,9 +222,10 @@ def test_what_is_not_surely_public_is_internal(
         path = audit if isinstance(audit, Path) else record_file(**audit)
         made = counted.dossier(ledger=None, audit=path)
         assert made.to_json()["visibility"] == "internal"
-        assert reason in made.banner
-        assert made.banner in dossier_page(made)
-        assert made.banner in dossier_markdown(made)
+        (banner,) = made.banners
+        assert reason in banner
+        assert banner in dossier_page(made)
+        assert banner in dossier_markdown(made)
     assert counted.dossier(audit=None).internal_because == ("states caps and entries of a ledger",)
     made = counted.dossier(ledger=None, audit=record_file(**public))
     assert made.to_json()["visibility"] == "public"

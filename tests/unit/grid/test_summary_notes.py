@@ -23,7 +23,7 @@ def test_a_large_difference_is_named_although_inconclusive() -> None:
     """Not one that is found different already, nor one within the margin, nor one undefined."""
     assert BIASED.equivalence is Equivalence.INCONCLUSIVE
     note = beyond_margin((PEAK, BIASED, SURE, UNDEFINED), 0.1)
-    assert "transformer -40.0 %" in note
+    assert "transformer: -40.0 %" in note
     assert not any(name in note for name in ("peak", "ramp", "hosting"))
     assert beyond_margin((PEAK, SURE, UNDEFINED), 0.1) == ""
     assert note in summary_text((PEAK, BIASED), 0.1)

@@ -41,11 +41,13 @@ def test_sentence_agrees_with_the_fields(
 
 
 def test_sentence_without_delta_has_no_exception(make_guarantee: Make) -> None:
-    """A pure guarantee adds nothing, and a huge epsilon is written as a power."""
+    """A pure guarantee adds nothing; factors have no exponent, and huge ones are a power of e."""
     assert "at most 2.719 p." in make_guarantee(delta=0.0).sentence
     assert "at most e^800.0 p + " in make_guarantee(epsilon=800.0).sentence
-    assert "at most e^700.0 p + " in make_guarantee(epsilon=700.0).sentence
-    assert "at most 1.015E+304 p + " in make_guarantee(epsilon=math.nextafter(700.0, 0.0)).sentence
+    assert "at most e^20.0 p + " in make_guarantee(epsilon=20.0).sentence
+    below = make_guarantee(epsilon=math.nextafter(20.0, 0.0)).sentence
+    assert "at most 485,200,000 p + " in below  # rounded up: e^20 is 485,165,195.4
+    assert "at most 22,030 p + " in make_guarantee(epsilon=10.0).sentence
 
 
 def test_frozen(make_guarantee: Make) -> None:

@@ -98,7 +98,7 @@ def test_the_request_chooses_it(monkeypatch: pytest.MonkeyPatch) -> None:
         "3 of 6",
     ]
     endless = Clusters().expected(choice, allotment)[1]
-    assert str(endless) == "none if each customer is a cluster"
+    assert str(endless) == "none if each customer is a segment"
 
 
 def test_a_data_set_fixes_it() -> None:

@@ -215,9 +215,9 @@ def test_a_report_of_many_segments_stays_small() -> None:
         "cluster_sizes": sizes.filled(counts, np.ones(100)),
     }
     figures = [*Clusters().figures(tables, Choice(request=request, grid=grid))]
-    curves = [one for one in figures if one.title.startswith("Cluster ")]
+    curves = [one for one in figures if one.title.startswith("Segment ")]
     assert len(curves) == 24
-    assert curves[0].title.startswith("Cluster 99 ")
+    assert curves[0].title.startswith("Segment 99 ")
     assert "24 largest of 100 are drawn" in curves[0].caption
     macros = vars(_ENVIRONMENT.get_template("macros.html").module)
     assert len(str(macros["drawn_charts"](figures)).encode()) <= 700_000
@@ -229,7 +229,7 @@ def test_one_segment_is_named_as_such() -> None:
     tables = tables_of(load, 0.1 * load, np.array([50.0]), np.array([5.0]))
     sentence = segment_headline(*tables).sentence
     assert sentence == "The customers are shown as one segment of about 50 ± 10 customers."
-    assert not any(one.title == "Map of the clusters" for one in segment_figures(*tables))
+    assert not any(one.title == "Map of the segments" for one in segment_figures(*tables))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_scores_are_those_of_the_covariance() -> None:
 
 def test_the_axes_of_the_map_say_what_a_score_means(three: tuple[Table, Table]) -> None:
     """The first cluster has more load at all hours, and stands to the right."""
-    (shown,) = (one for one in segment_figures(*three) if one.title == "Map of the clusters")
+    (shown,) = (one for one in segment_figures(*three) if one.title == "Map of the segments")
     title = shown.figure.layout.xaxis.title.text
     assert title == "→ PC 1: more load all day"  # two components explain any three curves
     places = dict(zip(shown.figure.data[0].text, shown.figure.data[0].x, strict=True))
@@ -277,7 +277,7 @@ def test_the_map_of_many_states_what_its_axes_explain() -> None:
     """Of four curves, two components explain a part."""
     load = np.random.default_rng(0).normal(size=(4, 24))
     tables = tables_of(load, np.full((4, 24), 0.1), np.full(4, 50.0), np.full(4, 5.0))
-    (shown,) = (one for one in segment_figures(*tables) if one.title == "Map of the clusters")
+    (shown,) = (one for one in segment_figures(*tables) if one.title == "Map of the segments")
     title = shown.figure.layout.xaxis.title.text
     assert re.match(r"→ PC 1 \(\d+ % of the variance\): ", title)
 
@@ -297,9 +297,9 @@ def test_the_chart_of_a_release_fades_what_noise_may_explain(three: tuple[Table,
     shown = Tables()
     lines = [trace for trace in shown.plot().data if trace.fill is None]
     names = {trace.name: trace.opacity for trace in lines}
-    assert names["cluster 1"] is None
-    faded = names["cluster 2 (30 ± 49, not supported)"]
+    assert names["segment 1"] is None
+    faded = names["segment 2 (30 ± 49, not supported)"]
     assert faded < 1.0
     page = shown._repr_html_()
-    assert "cluster 2 (30 ± 49, not supported)" in page
+    assert "segment 2 (30 ± 49, not supported)" in page
     assert f'opacity="{faded}"' in page

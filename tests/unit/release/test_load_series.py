@@ -114,7 +114,7 @@ def test_bad_periods_are_refused() -> None:
     with pytest.raises(InvalidParameterError, match="series must be one with at least one"):
         own.means()
     own = add(own, state, 1, LOADS)
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         add(own, state, 2, LOADS[:, :12])
     with pytest.raises(InvalidParameterError, match="period must be after"):
         add(dataclasses.replace(own, periods=(*own.periods,)), state, 1, LOADS)

@@ -457,7 +457,7 @@ def test_a_quote_prints_as_text() -> None:
             "high": 0.1,
         },
         {"quantity": "loss", "value": 130.0, "unit": "%", "low": 40.0, "high": 444.0},
-        {"quantity": "distinguishable clusters", "value": 3, "unit": "of 3", "low": None},
+        {"quantity": "distinguishable segments", "value": 3, "unit": "of 3", "low": None},
         {"quantity": "error estimate", "value": None, "unit": "not available"},
     ]
     plan = {

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
+from wattveil.bundle.card import choice_banners
 from wattveil.bundle.cumulative import ALONE
 from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import SUM, budget_findings
@@ -23,7 +24,7 @@ from wattveil.bundle.verify.verify_content import (
     is_same_software,
 )
 from wattveil.products.findings import Finding, NotRun, gathered
-from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
+from wattveil.release.weak_guarantees import guarantee_warnings
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
@@ -177,8 +178,7 @@ def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:
         delta=float(manifest["guarantee"]["delta"]),
         customers=manifest["request"]["customers"],
     )
-    is_instance, real_ids = manifest["variant"] == "instance", manifest["request"]["real_ids"]
-    return (*found, *choice_warnings(is_instance=is_instance, real_ids=real_ids))
+    return (*found, *choice_banners(manifest))
 
 
 def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:

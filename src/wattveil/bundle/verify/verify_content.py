@@ -73,7 +73,7 @@ def content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding
     yield gathered(
         "each draw has one number per cell",
         (text for product in products for text in _size_problems(product, records, choice)),
-        "clusters by groups, groups by slots",
+        "segments by groups, groups by slots",
     )
     for product in products:
         record = records[product.name]
@@ -307,7 +307,7 @@ def _table_problems(
     if layout.keys and not data.select([column.name for column in layout.keys]).equals(
         layout.known
     ):
-        yield "rows are not those of the requested clusters, groups and slots"
+        yield "rows are not those of the requested segments, groups and slots"
         return
     for column in layout.columns:
         yield from _column_problems(data[column.name], column)

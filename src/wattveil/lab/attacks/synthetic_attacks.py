@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, wrong_width
 from wattveil.lab.evaluation.customer_samples import of_profiles
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.numerics.measures.verdicts import Interval, auc_interval, share_interval
@@ -206,7 +206,7 @@ def _check_columns(rows: Floats, others: Floats) -> None:
     """Reject tables of different widths and empty tables."""
     columns = checks.columns("real", rows)
     if checks.columns("synthetic", others) != columns:
-        raise InvalidParameterError("synthetic", f"of {columns} columns", others.shape[1])
+        raise wrong_width("synthetic", columns, others.shape[1])
     if min(len(rows), len(others)) == 0:
         raise InvalidParameterError("real, synthetic", "at least one customer each", "none")
 

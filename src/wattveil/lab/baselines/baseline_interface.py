@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from wattveil import calibration, checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, wrong_width
 from wattveil.numerics.kmeans.instance_query import clip_rms
 from wattveil.numerics.kmeans.lloyd import LloydResult, assign, k_means
 from wattveil.numerics.load_basis import public_basis
@@ -327,7 +327,7 @@ def checked(load_kw: ArrayLike, *, epsilon: float, delta: float, public: PublicC
     checks.probability("delta", delta)
     rows = finite_rows(load_kw)
     if rows.shape[1] != public.n_slots:
-        raise InvalidParameterError("load_kw", f"of {public.n_slots} columns", rows.shape[1])
+        raise wrong_width("load_kw", public.n_slots, rows.shape[1])
     if len(rows) < public.n_clusters:
         raise InvalidParameterError(
             "n_clusters", "at most the number of customers", public.n_clusters

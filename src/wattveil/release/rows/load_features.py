@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wattveil.arrays import Bools, Floats, Ints, Texts
 from wattveil.compiled import compiled
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, wrong_width
 from wattveil.numerics.kmeans.kernels import BLOCK, block_distances
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.private_data import row_function
@@ -150,7 +150,7 @@ def check_shapes(*pairs: tuple[NDArray[Any], tuple[int, ...]]) -> None:
 def check_width(rows: Floats, columns: int) -> None:
     """Refuse rows of another width: compiled loops do not check it."""
     if rows.shape[1] != columns:
-        raise InvalidParameterError("load_kw", f"of {columns} columns", rows.shape[1])
+        raise wrong_width("load_kw", columns, rows.shape[1])
 
 
 @compiled

@@ -121,7 +121,7 @@ def test_a_common_label_is_guessed_whatever_was_released() -> None:
 
 def test_bad_input_is_explained() -> None:
     """Field, rule and value."""
-    with pytest.raises(InvalidParameterError, match="synthetic must be of 6 columns"):
+    with pytest.raises(InvalidParameterError, match="synthetic must be an array with 6 columns"):
         attacks.copied_share(MEMBERS, FRESH[:, :5])
     with pytest.raises(InvalidParameterError, match="at least one customer"):
         attacks.shared_maxima(MEMBERS, FRESH[:0])

@@ -219,7 +219,7 @@ def test_bad_input_is_refused(name: str, blobs: Floats, public: PublicChoices) -
         fit(blobs, epsilon=0.0, delta=1e-6, **given)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameterError, match="delta must be above 0"):
         fit(blobs, epsilon=1.0, delta=1.0, **given)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 2 columns, got load_kw=1"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 2 columns"):
         fit(blobs[:, :1], epsilon=1.0, delta=1e-6, **given)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameterError, match="n_clusters must be at most"):
         fit(blobs[:3], epsilon=1.0, delta=1e-6, **given)  # type: ignore[arg-type]

@@ -261,5 +261,5 @@ def test_days_of_small_and_large_customers_have_equal_features() -> None:
 
 def test_rows_of_another_width_are_refused() -> None:
     """Rows that are not whole days: compiled loops check no bounds."""
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 56 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 56 columns"):
         typical(np.ones((1, 14 * SLOTS + 1)), calendar_of(14))

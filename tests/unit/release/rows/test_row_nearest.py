@@ -132,7 +132,7 @@ def test_cost_features_of_a_row_have_the_same_bits_in_any_block() -> None:
 def test_rows_of_another_width_are_refused() -> None:
     """Compiled loops check no bounds: the width is checked before them."""
     rows, ones = np.ones((2, 3)), np.ones(3)
-    refused = pytest.raises(InvalidParameterError, match="load_kw must be of 2 columns")
+    refused = pytest.raises(InvalidParameterError, match="load_kw must be an array with 2 columns")
     with refused:
         nearest_centroid(rows, centroids=CENTROIDS)
     with refused:

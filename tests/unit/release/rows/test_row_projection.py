@@ -147,7 +147,7 @@ def test_missing_values_have_no_coordinates_and_huge_ones_saturate() -> None:
 def test_rows_of_another_width_are_refused() -> None:
     """Compiled loops check no bounds: the width is checked before them."""
     curves = Calendar(n_days=1, n_slots=24, n_coordinates=24).curves
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         calendar_coordinates(np.ones((2, 25)), curves)
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         project_rows(np.ones((2, 23)), basis=public_basis(24), normalise=True, longest=1.0)

@@ -153,9 +153,9 @@ def test_cells_of_export(rows: tuple[Floats, Ints]) -> None:
 def test_rows_of_another_width_are_refused(centroids: Floats) -> None:
     """Compiled loops check no bounds: the width is checked before them."""
     to = around(centroids)
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         scores_of(np.ones((1, 23)), np.array([0]), to)
-    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be an array with 24 columns"):
         cosine_features(np.ones((1, 25)), margin_curves(24, 1))
 
 
