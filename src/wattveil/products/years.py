@@ -51,7 +51,7 @@ _SHOWN = 12
 """Customers of the sample whose weeks are in the bundle."""
 _SIMULATED, _SIMULATED_DAYS = 400, 366
 """Of a plan. A simulated population has at most so many customers, with less noise instead. With
-100, single homes are a large part of the coincident peak, and hide that its seasons are lost."""
+100, single homes are a large part of the coincident peak, and hide errors of its seasons."""
 _MIXES = (LONDON_MIX, DEFAULT_MIX)
 """Homes alone, and homes with shops, offices and panels: the peak of the latter is lower."""
 _RELEASES = 2
