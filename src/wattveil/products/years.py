@@ -51,7 +51,7 @@ _SHOWN = 12
 """Customers of the sample whose weeks are in the bundle."""
 _SIMULATED, _SIMULATED_DAYS = 400, 366
 """Of a plan. A simulated population has at most so many customers, with less noise instead. With
-100, single homes are a large part of the coincident peak, and hide that its seasons are lost."""
+100, single homes are a large part of the coincident peak, and hide errors of its seasons."""
 _MIXES = (LONDON_MIX, DEFAULT_MIX)
 """Homes alone, and homes with shops, offices and panels: the peak of the latter is lower."""
 _RELEASES = 2
@@ -365,10 +365,19 @@ def plan_years(
         model = simulation.fit(rows).year_model_
         max_kw = _VERY_LARGE * np.median(np.abs(rows).mean(axis=1))
         sampled = model.sample(n_simulated, random_state=seed)[0]
-        real, other = (each[np.abs(each).mean(axis=1) <= max_kw] for each in (rows, sampled))
+        real, other = (without_very_large(each, max_kw) for each in (rows, sampled))
         peaks.append(float(other.mean(axis=0).max() / real.mean(axis=0).max()) - 1.0)
         energies.append(float(other.mean() / real.mean()) - 1.0)
     return YearPlan(peak_bias=_range(peaks), energy_bias=_range(energies))
+
+
+def without_very_large(rows: Floats, max_kw: float) -> Floats:
+    """Return the customers up to a mean load; all of them if each one is above it.
+
+    With very much noise that happens, and the plan has to state what such customers amount to.
+    """
+    kept: Floats = rows[np.abs(rows).mean(axis=1) <= max_kw]
+    return kept if len(kept) else rows
 
 
 def _range(found: Sequence[float]) -> tuple[float, float, float]:

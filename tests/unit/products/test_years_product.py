@@ -31,6 +31,7 @@ from wattveil.products.years import (
     YEARS_SAMPLED,
     Years,
     plan_years,
+    without_very_large,
     read_year_model,
 )
 from wattveil.profiles import Split, TimeGrid
@@ -269,6 +270,13 @@ def test_the_plan_is_simulated() -> None:
     # Largest difference of four releases: 0.15 to 0.16 in four plans with next to no noise, above
     # 0.5 in six plans with much.
     assert error(1e4) < 0.3 < error(0.01)
+
+
+def test_very_large_customers_are_left_out_unless_all_are() -> None:
+    """A plan at next to no budget has customers to state an error of."""
+    rows = np.array([[1.0, 1.0], [-2.0, 2.0], [9.0, 9.0]])
+    assert without_very_large(rows, 2.0).tolist() == rows[:2].tolist()
+    assert without_very_large(rows, 0.5).tolist() == rows.tolist()
 
 
 def test_years_in_every_format(bundle: Path, tmp_path: Path) -> None:

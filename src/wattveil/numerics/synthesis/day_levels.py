@@ -1,8 +1,9 @@
 """The level of each day that all customers have in common, from noisy sums.
 
 A cold week raises the energy of every home. The sum over customers of their daily energies relative
-to their typical days, less 1, has noise of known variance v. The level is a stationary process with
-a part that lasts and a part that does not::
+to their mean typical day, less 1, contains the seasons: its means over the parts of the year
+correct the typical days (`split_levels`). What is left, relative to these means, has noise of known
+variance v. The level is a stationary process with a part that lasts and a part that does not::
 
     Cov(c_t, c_u) = a phi^|t - u| + w 1{t = u}
 
@@ -42,6 +43,19 @@ def noisy_levels(sums: Floats, std: float, *, customers: float) -> Floats:
     # Besides the noise, customers' own days do not cancel.
     variance = np.square(unit * std) + np.square(synthesis_tuning.LEVEL_RADIUS) / n
     return np.array([unit * sums, np.full(sums.size, math.sqrt(variance))])
+
+
+def split_levels(noisy: Floats, parts: Ints) -> tuple[Floats, Floats]:
+    """Return noisy levels relative to the mean of their part of the year, and these means.
+
+    The first, (2, n_days), are as `noisy_levels`; the means, (2, n_parts), with their standard
+    deviations, are those of the parts over the mean of all parts, less 1.
+    """
+    counts = np.bincount(parts)
+    found = np.bincount(parts, weights=noisy[0]) / counts
+    means = limited(found - found.mean())
+    within = (noisy[0] - found[parts]) / (1.0 + means[parts])
+    return np.array([within, noisy[1]]), np.array([means, noisy[1, 0] / np.sqrt(counts)])
 
 
 def read_levels(noisy: Floats, *, parts: Ints, fresh: Floats) -> Floats:

@@ -43,9 +43,14 @@ def customer_sizes(typical_kw: Floats) -> Floats:
     return np.asarray(np.sqrt(np.square(typical_kw).mean(axis=1)))
 
 
-def size_map(counts: tuple[Floats, float], edges: Floats, model: SyntheticModel) -> Floats:
-    """Return (2, points): sizes of the model's customers before and after the correction."""
-    drawn = model.sample(_SAMPLE, random_state=0)[0]
+def size_map(
+    counts: tuple[Floats, float], edges: Floats, model: SyntheticModel, columns: Floats
+) -> Floats:
+    """Return (2, points): sizes of the model's customers before and after the correction.
+
+    ``columns`` are factors of the typical load.
+    """
+    drawn = model.sample(_SAMPLE, random_state=0)[0] * columns
     return figure_map(counts, edges, np.maximum(customer_sizes(drawn), 1e-9), trust=0.5)
 
 

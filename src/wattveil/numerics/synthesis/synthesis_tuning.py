@@ -61,6 +61,8 @@ LEVEL_LOADING = 1.22
 """Correction of the levels for this clipping. It is 1.15 for 476 London homes (every other one, on
 which the constants of a day without another source were chosen), 1.05 for 300 simulated homes; the
 rest is lost where loadings are limited."""
+SEASON_GUESS_ERROR = 0.1
+"""Prior standard deviation of the error of the seasons in the model of typical days."""
 STEADY_PATTERN = 0.05
 """Loadings follow the seasons of a customer: over homes, the slope of daily energy on the common
 level is .98 (every other London home) and .96 (simulated homes) times the slope of its seasons on

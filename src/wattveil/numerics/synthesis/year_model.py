@@ -32,7 +32,12 @@ from wattveil.numerics.synthesis.day_deviations import (
     read_days,
     slow_levels,
 )
-from wattveil.numerics.synthesis.day_levels import levels_of, noisy_levels, read_levels
+from wattveil.numerics.synthesis.day_levels import (
+    levels_of,
+    noisy_levels,
+    read_levels,
+    split_levels,
+)
 from wattveil.numerics.synthesis.figure_maps import (
     customer_sizes,
     figure_map,
@@ -62,6 +67,8 @@ _YEARS, _PATTERNS, _DAYS = 512, 2000, 10_000
 """Customers drawn to compare peaks with the released ones, and for the mean pattern of a year; days
 drawn for the distribution of scores."""
 _MAX_LOADING = 3.0
+_MAX_SEASON = 2.0
+"""Largest factor of a part of the year, and the inverse of the smallest."""
 _LEAST_PART = 0.2
 """Lowest typical load of a part of the year over that of the year, for responses to temperature."""
 _MAX_SPREAD_SCORE = 2.5
@@ -74,6 +81,8 @@ class YearModel(ChartedResult):
 
     typical: SyntheticModel
     """Of typical days, side by side: one for every part of the year."""
+    seasons: Floats
+    """(parts,): factors of typical load, by which the energies of parts are those of the levels."""
     sizes: Floats
     """(2, points): root-mean-square loads of its customers before and after the size correction."""
     days: DayToDay
@@ -147,7 +156,8 @@ class YearModel(ChartedResult):
         for drawn_kw, clusters in self.typical.batches(
             n_customers, random_state=random_state, by=by
         ):
-            typical_kw = drawn_kw * mapped_sizes(customer_sizes(drawn_kw), self.sizes)[:, None]
+            typical_kw = drawn_kw * self._columns
+            typical_kw *= mapped_sizes(customer_sizes(typical_kw), self.sizes)[:, None]
             for first in range(0, len(clusters), _BATCH):
                 own = slice(first, first + _BATCH)
                 stream = np.random.SeedSequence(random_state, spawn_key=(batch, 1))
@@ -204,6 +214,7 @@ class YearModel(ChartedResult):
         days = {field.name: getattr(self.days, field.name).tolist() for field in fields(DayToDay)}
         return {
             "typical": self.typical.to_dict(),
+            "seasons": self.seasons.tolist(),
             "sizes": self.sizes.tolist(),
             "days": days,
             "levels": self.levels.tolist(),
@@ -234,7 +245,7 @@ class YearModel(ChartedResult):
             split=checks.enum_value("split", found["calendar"]["split"], Split),
         )
         days = {name: checks.numbers(name, value) for name, value in found["days"].items()}
-        arrays = ("sizes", "levels", "noisy_levels", "peaks", "exporting")
+        arrays = ("seasons", "sizes", "levels", "noisy_levels", "peaks", "exporting")
         maps = {name: checks.numbers(name, found[name]) for name in arrays}
         typical = SyntheticModel.from_dict(found["typical"])
         n_slots, points = calendar.n_slots, days["base"].shape[-1]
@@ -248,6 +259,7 @@ class YearModel(ChartedResult):
             "levels": (calendar.n_days,),
             "noisy_levels": (2, calendar.n_days),
             "exporting": (1,),
+            "seasons": (calendar.n_parts,),
             **{name: (2, max(maps[name].shape[-1], 1)) for name in ("sizes", "peaks")},
         }
         for name, shape in shapes.items():  # compiled loops do not check them
@@ -257,6 +269,7 @@ class YearModel(ChartedResult):
                 raise InvalidParameterError(name, rule, f"shape {value.shape}")
         limits = {"slow": (0.0, 1.0), "decay": (0.0, 1.0), "spreads": (-20.0, 20.0)}
         limits["exporting"] = (0.0, 1.0)
+        limits["seasons"] = (1.0 / _MAX_SEASON, _MAX_SEASON)
         limits |= dict.fromkeys(("sizes", "peaks"), (1e-12, 1e12))
         limits |= dict.fromkeys(("factors", "noisy_levels"), (-1e6, 1e6))
         for name, (least, most) in limits.items():
@@ -276,6 +289,11 @@ class YearModel(ChartedResult):
             first_day=own.first_day if first_day is None else first_day,
             n_days=own.n_days if n_days is None else n_days,
         )
+
+    @property
+    def _columns(self) -> Floats:
+        """Factors of typical load, one for each slot of each part of the year."""
+        return np.repeat(self.seasons, self.calendar.n_slots)
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
@@ -349,7 +367,7 @@ class YearModel(ChartedResult):
         share = float(self.exporting[0]) / max(float(among.mean()), 1e-9)
         if share >= 1.0 or not among.any():
             return math.inf
-        return float(np.quantile(_lowest_loads(drawn[among]), share))
+        return float(np.quantile(_lowest_loads(drawn[among] * self._columns), share))
 
     def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Draw how rough days are, how persistent their shapes, and the size of steps held."""
@@ -394,12 +412,7 @@ class YearModel(ChartedResult):
     def _pattern(self) -> Floats:
         """(parts,): mean over customers of typical energies over their mean, less 1."""
         drawn = self.typical.sample(_PATTERNS, random_state=0)[0]
-        parts = drawn.reshape(_PATTERNS, -1, self.calendar.n_slots).mean(axis=2)
-        means = parts.mean(axis=1, keepdims=True)
-        usual = means[:, 0] > 0.1 * np.abs(means).mean()
-        if not usual.any():  # all export more than they use
-            return np.zeros(parts.shape[1])
-        return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
+        return pattern_of(drawn * self._columns, self.calendar.n_slots)
 
     def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw d_1 and d_0 / d_1 of ``n`` customers."""
@@ -427,10 +440,12 @@ def make_year_model(
     shapes and of levels, and of base loads.
     """
     customers = float(typical.customers.sum())
-    noisy = noisy_levels(*levels, customers=customers)
+    noisy, means = split_levels(noisy_levels(*levels, customers=customers), calendar.parts)
+    seasons = season_factors(typical, means, calendar)
     model = YearModel(
         typical=typical,
-        sizes=size_map(sizes[:2], sizes[2], typical),
+        seasons=seasons,
+        sizes=size_map(sizes[:2], sizes[2], typical, np.repeat(seasons, calendar.n_slots)),
         days=read_days(moments, figures, customers=customers, calendar=calendar),
         levels=read_levels(noisy, parts=calendar.parts, fresh=_fresh(calendar)),
         noisy_levels=noisy,
@@ -441,6 +456,31 @@ def make_year_model(
     drawn = model.sample(_YEARS, random_state=0)[0]
     own = np.maximum(drawn.max(axis=1), 1e-9)
     return replace(model, peaks=figure_map(peaks[:2], peaks[2], own, trust=0.0))
+
+
+def season_factors(typical: SyntheticModel, means: Floats, calendar: YearCalendar) -> Floats:
+    """Return factors of typical load by which its parts have released energies.
+
+    ``means`` are those of `split_levels`. Noise hides more of the seasons in the model of typical
+    days, which has many more numbers; it is the prior estimate.
+    """
+    drawn = typical.sample(_PATTERNS, random_state=0)[0]
+    pattern = np.maximum(pattern_of(drawn, calendar.n_slots), _LEAST_PART - 1.0)
+    expected = synthesis_tuning.SEASON_GUESS_ERROR**2
+    weight = expected / (expected + np.square(means[1]))
+    wanted = pattern + weight * (means[0] - pattern)
+    factors = (1.0 + wanted) / (1.0 + pattern)
+    return np.asarray(np.clip(factors, 1.0 / _MAX_SEASON, _MAX_SEASON))
+
+
+def pattern_of(typical_kw: Floats, n_slots: int) -> Floats:
+    """Return the mean over customers of the energies of parts over their mean, less 1."""
+    parts = typical_kw.reshape(len(typical_kw), -1, n_slots).mean(axis=2)
+    means = parts.mean(axis=1, keepdims=True)
+    usual = means[:, 0] > 0.1 * np.abs(means).mean()
+    if not usual.any():  # all export more than they use
+        return np.zeros(parts.shape[1])
+    return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
 
 
 def _lowest_loads(typical_kw: Floats) -> Floats:

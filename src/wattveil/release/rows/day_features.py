@@ -64,9 +64,7 @@ def day_features(
     features, spreads = day_moments(
         days_kw, whole, (base_kw, sizes), parts=parts, n_parts=n_parts, bases=bases, gains=gains
     )
-    usual = np.cumsum(typical.reshape(len(typical), n_parts, days_kw.shape[2]), axis=2)[
-        :, parts, -1
-    ]
+    usual = np.cumsum(typical, axis=1)[:, -1:] / n_parts
     figures = (*spreads.T, base_kw / sizes, days_kw.max(axis=(1, 2)))
     cells = np.where(has_data, 0, NO_DATA)
     shapes, levels, base, peaks = (
@@ -78,7 +76,10 @@ def day_features(
 
 
 def daily_levels(days_kw: Floats, whole: Bools, usual: Floats, *, gain: float) -> Floats:
-    """Return the energy of each day over the usual energy, less 1: limited, of length at most 1."""
+    """Return the energy of each day over the usual energy, less 1: limited, of length at most 1.
+
+    ``usual``, (customers, 1), is the mean energy of the typical days of a customer.
+    """
     ratios = np.cumsum(days_kw, axis=2)[:, :, -1] / np.maximum(usual, _SMALLEST)
     levels = np.where(whole & (usual > 0.0), ratios - 1.0, 0.0)
     levels = np.clip(levels, -LEVEL_LIMIT, LEVEL_LIMIT) * gain

@@ -18,7 +18,12 @@ from wattveil.numerics.synthesis.day_deviations import (
     day_axes,
     fitting_calendar,
 )
-from wattveil.numerics.synthesis.day_levels import levels_of, noisy_levels, read_levels
+from wattveil.numerics.synthesis.day_levels import (
+    levels_of,
+    noisy_levels,
+    read_levels,
+    split_levels,
+)
 from wattveil.numerics.synthesis.figure_maps import (
     customer_sizes,
     figure_map,
@@ -29,7 +34,12 @@ from wattveil.numerics.synthesis.figure_maps import (
 )
 from wattveil.numerics.synthesis.noisy_moments import waves
 from wattveil.numerics.synthesis.population_model import SyntheticModel
-from wattveil.numerics.synthesis.year_model import YearModel, exporting_share
+from wattveil.numerics.synthesis.year_model import (
+    YearModel,
+    exporting_share,
+    pattern_of,
+    season_factors,
+)
 from wattveil.profiles import Split
 from wattveil.release.rows.day_features import (
     base_loads,
@@ -72,6 +82,7 @@ def year_model(
     shape[0], level[0] = 0.0, curves[0]
     return YearModel(
         typical=typical,
+        seasons=np.ones(calendar.n_parts),
         sizes=np.array([[1e-3, 1e3], [1e-3, 1e3]]),
         days=DayToDay(
             factors=np.array([shape.T, level.T]),
@@ -316,7 +327,7 @@ def test_sizes_follow_the_counts() -> None:
     sizes = customer_sizes(typical.sample(20_000, random_state=9)[0])
     edges = year_size_edges((0.04, 40.0))
     counts = np.bincount(np.searchsorted(edges, 2.0 * sizes), minlength=edges.size + 1)
-    table = size_map((counts.astype(float), 1.0), edges, typical)
+    table = size_map((counts.astype(float), 1.0), edges, typical, np.ones(typical.n_columns))
     ratios = mapped_sizes(sizes, table)
     assert np.median(ratios) == pytest.approx(2.0, rel=0.03)
     assert np.quantile(ratios, [0.02, 0.98]) == pytest.approx([2.0, 2.0], rel=0.15)
@@ -380,6 +391,37 @@ def test_common_levels_are_read(std: float) -> None:
     assert np.corrcoef(found, planted)[0, 1] > (0.95 if std == 1.0 else 0.5)
     if std > 1.0:  # the noisy levels themselves vary more
         assert (sums / 1000.0).std() > 1.2 * planted.std()
+
+
+def test_levels_are_split_into_parts_of_the_year_and_days() -> None:
+    """Parts of 1.2 and 0.8 of the mean, days of 1.1 and 0.9 of their part; noise of means falls."""
+    parts = np.repeat([0, 1], 50)
+    days = np.tile([1.1, 0.9], 50)
+    noisy = np.array([np.where(parts == 0, 1.2, 0.8) * days - 1.0, np.full(100, 0.1)])
+    within, means = split_levels(noisy, parts)
+    assert within[0] == pytest.approx(days - 1.0)
+    assert within[1].tolist() == noisy[1].tolist()
+    assert means[0] == pytest.approx([0.2, -0.2])
+    assert means[1] == pytest.approx(np.full(2, 0.1 / np.sqrt(50.0)))
+
+
+def test_typical_days_follow_the_released_seasons() -> None:
+    """Factors of the parts multiply the energy of their days, whatever the noise of means says."""
+    model = year_model(spread=-1.5, split=Split.WEEKDAY_WEEKEND)
+    wanted = np.array([[0.25, -0.25], [1e-4, 1e-4]])
+    seasons = season_factors(model.typical, wanted, model.calendar)
+    raised = replace(model, seasons=seasons)
+    drawn = model.typical.sample(2000, random_state=0)[0] * np.repeat(seasons, SLOTS)
+    assert pattern_of(drawn, SLOTS) == pytest.approx(wanted[0], abs=0.02)
+    unknown = season_factors(model.typical, np.array([wanted[0], [1e3, 1e3]]), model.calendar)
+    assert unknown == pytest.approx(np.ones(2), abs=1e-6)
+    usual, more = (
+        one.sample(200, random_state=1, by=[1, 0])[0].reshape(200, 365, SLOTS).sum(axis=(0, 2))
+        for one in (model, raised)
+    )
+    for part in (0, 1):
+        own = model.calendar.parts == part
+        assert more[own].sum() / usual[own].sum() == pytest.approx(seasons[part], rel=0.02)
 
 
 def test_customers_share_the_level_of_a_day() -> None:

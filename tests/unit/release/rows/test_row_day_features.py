@@ -185,25 +185,25 @@ def test_day_features_are_moments_and_cells_of_spreads() -> None:
     assert exports.sum() == 1
     assert again.tolist() == cells.tolist()
     days_kw, whole = whole_days(kept, 28)
-    usual = means.reshape(len(kept), 2, SLOTS).sum(axis=2)[:, calendar.parts]
+    usual = means.sum(axis=1, keepdims=True) / 2.0
     gain = day_gains(SLOTS, 28)[3]
     assert np.allclose(common[with_data], daily_levels(days_kw, whole, usual, gain=gain))
 
 
 def test_daily_levels_by_numpy() -> None:
-    """Energy of a day over that of its typical day, less 1; limited, clipped, 0 without a day."""
+    """Energy of a day over the mean of typical days, less 1; limited, clipped, 0 without a day."""
     calendar = calendar_of(28)
     rows = varied_days(4, 28)
     rows[1, 3 * SLOTS] = np.nan
     rows[2, : 2 * SLOTS] *= 100.0
     rows[3] -= 5.0  # the mean is negative: no level
     days_kw, whole = whole_days(rows, 28)
-    usual_kw = typical(rows, calendar).reshape(4, 2, SLOTS).sum(axis=2)[:, calendar.parts]
+    usual_kw = typical(rows, calendar).sum(axis=1, keepdims=True) / 2.0
     levels = daily_levels(days_kw, whole, usual_kw, gain=0.5)
     for place in (0, 1, 2):
         days = rows[place].reshape(28, SLOTS).sum(axis=1)
-        usual = np.array([np.nanmean(days[calendar.parts == part]) for part in (0, 1)])
-        own = np.nan_to_num(days / usual[calendar.parts] - 1.0)
+        usual = np.mean([np.nanmean(days[calendar.parts == part]) for part in (0, 1)])
+        own = np.nan_to_num(days / usual - 1.0)
         own = np.clip(own, -synthesis_tuning.LEVEL_LIMIT, synthesis_tuning.LEVEL_LIMIT) / 2.0
         assert np.allclose(levels[place], own / max(np.linalg.norm(own), 1.0))
     assert np.linalg.norm(levels[2]) == pytest.approx(1.0)
