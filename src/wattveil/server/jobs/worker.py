@@ -78,8 +78,8 @@ class Worker:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the threads run."""
-        return all(thread.is_alive() for thread in self._threads)
+        """Whether the threads run, and the ledger can be written."""
+        return all(one.is_alive() for one in self._threads) and not self._ledger.is_closed
 
     @contextmanager
     def place(self, principal_id: int) -> Iterator[bool]:
@@ -126,10 +126,7 @@ class Worker:
     def _run(self, process: ComputeProcess) -> None:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
             try:
-                if self._ledger.release_of(charge) is None:
-                    finish(self._ledger, self._bundles, charge, partial(self._compute, process))
-                else:  # it was stored, but perhaps not recorded in the high-water mark
-                    self._ledger.confirm(charge)
+                finish(self._ledger, self._bundles, charge, partial(self._compute, process))
             except _Stopped:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover
@@ -155,6 +152,7 @@ class Worker:
 
     def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> dict[str, Any]:
         try:
+            self._bundles.clear_drafts(charge)  # no other thread has this charge
             task = self._task(charge, draft)
         except Exception as error:  # noqa: BLE001 - the ledger may recover
             # Nothing was computed, so the release has not failed: the charge stays pending.
