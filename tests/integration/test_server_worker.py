@@ -4,18 +4,21 @@ import errno
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import wattveil
 from tests.integration.conftest import Place
-from tests.live_server import QUICK, Browser, furnish, refused, serving
+from tests.live_server import QUICK, Browser, ComputeHere, furnish, refused, serving
 from tests.sample_ledgers import broken
 from wattveil.errors import LedgerUnavailableError, ServerRefusalError
 from wattveil.server import release_service
 from wattveil.server.http.problems import Code
-from wattveil.server.jobs import worker
+from wattveil.server.jobs import planner, worker
+from wattveil.server.jobs.compute_pool import ComputeProcessDiedError
 from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.accounts import Charge, Release
 from wattveil.server.ledger.journal import Head
@@ -179,3 +182,36 @@ def test_a_release_that_was_stored_although_an_error_was_reported_is_kept(
             time.sleep(0.01)
         assert server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").status == 200
     assert len(stored) == 1
+
+
+class _UntilStopped(ComputeHere):
+    """A computation that goes on until it is ended."""
+
+    begun, stopped = threading.Event(), threading.Event()
+
+    def run_task(self, task: dict[str, Any], *, wait_seconds: float = -1) -> dict[str, Any]:
+        """Wait for the end."""
+        assert task
+        assert wait_seconds
+        self.begun.set()
+        self.stopped.wait()
+        raise ComputeProcessDiedError
+
+    def stop(self) -> None:
+        """End it."""
+        self.stopped.set()
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_a_request_that_waits_for_a_computation_is_answered_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computations end before open requests are waited for: those get a response, not a reset."""
+    monkeypatch.setattr(planner, "ComputeProcess", _UntilStopped)
+    with ThreadPoolExecutor(1) as pool:
+        with serving(tmp_path) as server:
+            furnish(server)
+            path = "/v1/datasets/homes/quotes"
+            asked = pool.submit(server.send, "POST", path, QUICK, as_="ann")
+            assert _UntilStopped.begun.wait(600)
+        refused(asked.result(), Code.BUSY)

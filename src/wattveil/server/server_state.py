@@ -163,10 +163,14 @@ class ServerState(AbstractContextManager["ServerState"]):
         except (ComputeProcessBusyError, ComputeProcessDiedError):
             raise Problem(Code.BUSY) from None
 
-    def close(self) -> None:
-        """Stop computing, finish writing, close the database."""
+    def stop_computing(self) -> None:
+        """End all computations: requests that wait for one are refused, charges stay pending."""
         self.planner.stop()
         self.worker.stop()
+
+    def close(self) -> None:
+        """Stop computing, finish writing, close the database."""
+        self.stop_computing()
         self._opened.close()
 
     def __exit__(self, *_: object) -> None:

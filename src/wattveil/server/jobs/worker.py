@@ -17,7 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessDiedError
+from wattveil.server.jobs.compute_pool import (
+    MAX_WAITING_SECONDS,
+    ComputeProcess,
+    ComputeProcessDiedError,
+)
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.fulfilment import BundleStore, finish, remove_bundle
@@ -35,8 +39,8 @@ _TRIES = 3
 _PAUSE_SECONDS = 2.0
 """Pause before a failed write is repeated."""
 
-MAX_WAITING_SECONDS = 50.0
-"""Maximum wait for the release that is being computed; proxies wait 60."""
+_STOP_SECONDS = 60.0
+"""Time for a thread that is storing a release."""
 
 Task = Callable[[Charge, Path], dict[str, object]]
 """Returns the task of a charge for the compute process: write a bundle to a path."""
@@ -121,7 +125,7 @@ class Worker:
             process.stop()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join()
+                thread.join(_STOP_SECONDS)  # it may hang, as a disk does; it ends with the process
 
     def _run(self, process: ComputeProcess) -> None:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
