@@ -21,7 +21,6 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
-import uvicorn
 
 from tests.sample_bundles import LEVELS, some_profiles
 from wattveil import Profiles
@@ -35,7 +34,7 @@ from wattveil.server.jobs import compute_child, planner, worker
 from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessBusyError
 from wattveil.server.jobs.worker import Worker
 from wattveil.server.observe.tracing import RequestTracer
-from wattveil.server.run import configured, transport
+from wattveil.server.run import HttpServer, configured, transport
 from wattveil.server.server_state import ServerState
 
 UNLIMITED = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(1e9, 1e9))
@@ -154,7 +153,7 @@ def serving(
         listener = socket.create_server(("127.0.0.1", 0))
         way = transport(tls, behind_proxy)
         app = make_app(state, limits, tracer, provider, tls[0])
-        server = uvicorn.Server(configured(app, **way))
+        server = HttpServer(configured(app, **way), state)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -1,7 +1,10 @@
 """The server's side of its helper processes."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +13,9 @@ from wattveil.server.jobs.compute_pool import (
     ComputeProcessBusyError,
     ComputeProcessDiedError,
 )
+from wattveil.server.jobs.release_queue import RemoteQueue
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.processes.server_health import ServerHealth
 
 
 def test_what_takes_too_much_memory_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -31,6 +37,31 @@ def test_waiting_for_a_turn_ends() -> None:
     process.stop()
     with pytest.raises(ComputeProcessDiedError):
         process.run_task({}, wait_seconds=0.01)
+
+
+def test_no_task_of_an_api_process_begins_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One waits for its turn, and one comes later: neither is waited for."""
+    begun: list[object] = []
+
+    def run_task(_: ComputeProcess, task: dict[str, Any]) -> dict[str, Any]:
+        begun.append(task)
+        return {}
+
+    monkeypatch.setattr(ComputeProcess, "run_task", run_task)
+    queue = RemoteQueue(Mock(Ledger), Mock(ServerHealth))
+    assert queue.run_task({"number": 1}) == {}
+    with ThreadPoolExecutor(1) as pool, queue._turn:
+        waiting = pool.submit(queue.run_task, {"number": 2})
+        queue.stop()
+        queue._turn.release()
+        try:
+            with pytest.raises(ComputeProcessDiedError):
+                waiting.result()
+        finally:
+            queue._turn.acquire()
+    with pytest.raises(ComputeProcessDiedError):
+        queue.run_task({"number": 3})
+    assert begun == [{"number": 1}]
 
 
 def test_what_takes_too_long_is_broken_off(tmp_path: Path) -> None:

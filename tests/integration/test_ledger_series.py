@@ -151,3 +151,25 @@ def test_content_of_a_period_that_a_running_database_lost_is_refused(tmp_path: P
         HighWaterMark(tmp_path).record({}, {}, {"period:hmac:q1": "homes"})
         with pytest.raises(LedgerBehindError):
             open_dataset(ledger, "copy", allowance=ALLOWANCE, fingerprint="hmac:q1")
+
+
+def test_a_period_with_content_that_a_running_database_lost_is_not_stored(place: Place) -> None:
+    """A data set, or a period of one, that only the high-water mark knows: another budget paid.
+
+    Content of the same people, and what the database has, is stored.
+    """
+    with place.open() as ledger:
+        populate(ledger)
+        pending = period_of(ledger, "homes")
+        lost = {"hmac:set": "other", "period:hmac:period": "other"}
+        HighWaterMark(place.folder).record({}, {}, {**lost, "period:hmac:own": "homes"})
+        for content in ("hmac:set", "hmac:period"):
+            with pytest.raises(LedgerBehindError, match="data sets"):
+                ledger.store(pending, published("x", fingerprint=content))
+            with pytest.raises(LedgerBehindError, match="data sets"):
+                open_dataset(ledger, "copy", linked_to="homes", fingerprint=content)
+        assert ledger.release_of(pending) is None
+        open_dataset(ledger, "linked", linked_to="homes", fingerprint="hmac:own")
+        stored = ledger.store(pending, published("x", fingerprint="hmac:own"))
+        assert stored.state is ReleaseState.OK
+        assert broken(ledger) == []

@@ -1,5 +1,6 @@
 """The writer of the ledger and its high-water mark, with faults of one job or of the disk."""
 
+import fcntl
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import refusal, reviewed_order
+from wattveil.server.ledger.writer import Writer
 
 CHEAP = Amounts(rho=1)
 
@@ -156,3 +158,80 @@ def test_what_could_not_be_recorded_is_recorded_without_a_further_request(
             time.sleep(0.01)
         assert other.has_release(1, 2)
         ledger.check_recorded(grace_seconds=0.0)
+
+
+@pytest.mark.parametrize(("where", "number"), [("_next", 1), ("_commit", 2)])
+def test_nobody_waits_for_a_writer_that_has_ended(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
+    number: int,
+) -> None:
+    """There was no memory left: jobs that it had taken, and those that wait, fail; so do later."""
+    original, calls = getattr(Writer, where), list[object]()
+
+    def failing(self: Writer, *given: object) -> object:
+        calls.append(given)
+        if len(calls) == number:  # after the job that the others wait for
+            raise MemoryError
+        return original(self, *given)
+
+    with place.open() as ledger:
+        populate(ledger)
+        monkeypatch.setattr(Writer, where, failing)
+        jobs = (lambda: ledger.write(lambda _: "done"),) * 2
+        for one in written_together(ledger, *jobs):
+            with pytest.raises(LedgerUnavailableError, match="ended"):
+                one.result()
+        with pytest.raises(LedgerUnavailableError, match="closed"):
+            ledger.write(lambda _: "done")
+        with pytest.raises(LedgerUnavailableError), ledger.reading():
+            pass  # as the readiness check does
+        assert ledger.is_closed
+    assert "the writer of the ledger has ended: MemoryError" in caplog.text
+
+
+def test_the_end_does_not_wait_for_a_job_that_hangs(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that does not respond: the process ends, as if it were killed."""
+    monkeypatch.setattr(writer, "_CLOSE_SECONDS", 0.01)
+    ledger, free, busy = place.open(), threading.Event(), threading.Event()
+
+    def hang(_: LedgerTransaction) -> None:
+        busy.set()
+        assert free.wait(timeout=600)
+
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(ledger.write, hang)
+        assert busy.wait(timeout=600)
+        with pytest.raises(LedgerUnavailableError, match="does not end"):
+            ledger.close()
+        free.set()
+        hanging.result()
+    monkeypatch.setattr(writer, "_CLOSE_SECONDS", 600.0)
+    ledger.close()
+
+
+def test_a_mark_that_another_process_has_locked_stops_neither_readers_nor_the_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing is refused, and so is a start; afterwards the same order finds its charge."""
+    monkeypatch.setattr(high_water_mark, "_LOCK_SECONDS", 0.0)
+    ledger = place.open()
+    populate(ledger)
+    with ledger._high_water_mark.path.open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        with pytest.raises(LedgerUnavailableError, match="high-water mark"):
+            ledger.charge(order("a", price=CHEAP))
+        with pytest.raises(BlockingIOError):
+            ledger.check_recorded(grace_seconds=0.0)
+        (charged,) = ledger.pending()
+        with pytest.raises(LedgerUnavailableError, match="high-water mark"):
+            ledger.close()
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        with pytest.raises(LedgerUnavailableError, match="high-water mark"):
+            place.open()
+    with place.open() as again:
+        assert again.charge(order("a", price=CHEAP)) == charged

@@ -254,7 +254,7 @@ def check_that_kills_lose_nothing(server: Processes) -> None:
     def place(who: str, key: str, epsilon: float) -> str:
         body = {"epsilon": epsilon, "products": ["load"]}
         answer = server.repeat(lambda: server.order(key, body, as_=who))
-        assert answer.status == 202, answer.body
+        assert answer.status in {200, 202}, answer.body  # a repeat may find it computed
         release: str = answer.json["id"]
         return release
 

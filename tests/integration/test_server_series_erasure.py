@@ -2,20 +2,26 @@
 
 import json
 import logging
+import re
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.integration.test_server_series import SERIES, WHERE, furnish
-from tests.live_server import Browser, Running, refused, serving
+from tests.live_server import Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.cli import app
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.server.http.problems import Code
+from wattveil.server.jobs.worker import Worker
+from wattveil.server.observe.request_record import current_record
 
 pytestmark = pytest.mark.usefixtures("computing_here")
 CHOICES = {name: value for name, value in SERIES.items() if name != "name"}
@@ -87,6 +93,99 @@ def test_erasure(running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixt
     running.send("POST", f"{WHERE}/quarters/close", {"reason": "over"})
     closed = refused(running.send("POST", where, body), Code.INVALID_REQUEST).json["errors"][0]
     assert closed["field"] == "series"
+
+
+def test_an_erasure_that_finds_no_state_is_not_confirmed(
+    running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk of the series is not mounted: nothing is erased, and nothing is said to be."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    add(running, 1)
+    [home] = (path for path in (tmp_path / "data" / "series").iterdir() if path.is_dir())
+    away = home.rename(tmp_path / "away")
+    with caplog.at_level(logging.INFO):
+        refused(running.send("POST", where, body), Code.UNAVAILABLE)
+    logged = [record.getMessage() for record in caplog.records]
+    assert "series_erasure" not in logged
+    assert any("its folder is missing" in one for one in logged)
+    away.rename(home)
+    assert erased(tmp_path / "data") == 0
+    # An unfinished copy, of a restore, holds the same rows.
+    copy = home.with_name(f"{home.name}.restoring")
+    shutil.copytree(home, copy)
+    assert running.send("POST", where, body).json == {"erased": True}
+    assert not copy.exists()
+    assert erased(tmp_path / "data") == 1
+
+
+@pytest.mark.parametrize("folder", ["kept", "lost"])
+def test_closing_deletes_unfinished_copies(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Those of a restore and of a first period; one that cannot be deleted is named."""
+    add(running, 1)
+    place = tmp_path / "data" / "series"
+    [home] = (path for path in place.iterdir() if path.is_dir())
+    for name in ("restoring", "new"):
+        shutil.copytree(home, home.with_name(f"{home.name}.{name}"))
+    home.with_name(f"{home.name}.closed.new").touch()
+    if folder == "lost":
+        shutil.rmtree(home)
+    close, reason = f"{WHERE}/quarters/close", {"reason": "over"}
+    with monkeypatch.context() as patch:
+        rmtree = shutil.rmtree
+        patch.setattr(
+            shutil,
+            "rmtree",
+            lambda path, **how: None if path.suffix == ".restoring" else rmtree(path, **how),
+        )
+        kept = refused(running.send("POST", close, reason), Code.NOT_CLOSED).json
+        assert "could not be deleted" in kept["reason"]
+    ended = running.send("POST", close, reason)
+    assert ended.status == (200 if folder == "kept" else Code.NOT_CLOSED.status), ended.body
+    assert not [*place.rglob("*.state"), *place.rglob("series.key")]
+    left = {path.name.removeprefix(home.name) for path in place.iterdir()}
+    assert left == {".lock", ".closed", *([""] if folder == "kept" else [])}
+
+
+def test_requests_that_wait_for_rows_are_not_timed(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the route: neither in metrics nor in the log. Others of the same route are."""
+    tasks: list[str] = []
+    run_task = Worker.run_task
+
+    def noted(worker: Worker, task: dict[str, Any]) -> dict[str, Any]:
+        record = current_record()
+        assert record is not None
+        assert not record.is_timed, task["do"]
+        tasks.append(task["do"])
+        return run_task(worker, task)
+
+    monkeypatch.setattr(Worker, "run_task", noted)
+    owner, own = Browser(running, "owner"), {"dataset": "homes", "series": "quarters"}
+    erase, ids = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    other = registration("q1.parquet", "other", customer_list_file=None, products=["load"])
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        refused(running.send("POST", erase, {"customer_ids": []}), Code.INVALID_REQUEST)
+        assert running.send("POST", erase, ids).status == 200
+        assert owner.post("/series/erase", **own, customer_ids="household 6").status == 200
+        assert owner.post("/series/close", **own, reason="over").status == 200
+        assert running.send("POST", f"{WHERE}/quarters/close", {"reason": "x"}).status == 200
+        assert running.send("POST", "/v1/admin/datasets", other).status == 201
+        lines: list[dict[str, Any]] = []
+        while len(lines) < 6:  # a line follows the response
+            time.sleep(0.01)
+            found = [getattr(one, "fields", {}) for one in caplog.records]
+            lines = [one for one in found if one.get("method") == "POST"]
+    assert tasks == [*["erase_customers"] * 2, *["close_series"] * 2, "describe"]
+    assert [one["status"] for one in lines if "seconds" in one] == [422]
+    metrics = running.send("GET", "/metrics").body.decode()
+    timed = re.findall(r'\nwattveil_request_seconds_count\{route="(.+)"\} (.+)', metrics)
+    series = "/v1/admin/datasets/{dataset}/series/{series}"
+    assert dict(timed)[f"{series}/erase"] == "1.0"
+    assert not {f"{series}/close", "/series/{action}", "/v1/admin/datasets"} & {*dict(timed)}
 
 
 def test_a_plan_charges_nothing(running: Running, tmp_path: Path) -> None:

@@ -4,19 +4,25 @@ import errno
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import wattveil
 from tests.integration.conftest import Place
-from tests.live_server import QUICK, Browser, furnish, refused, serving
+from tests.live_server import QUICK, Browser, ComputeHere, furnish, refused, serving
 from tests.sample_ledgers import broken
-from wattveil.errors import ServerRefusalError
+from wattveil.errors import LedgerUnavailableError, ServerRefusalError
 from wattveil.server import release_service
 from wattveil.server.http.problems import Code
+from wattveil.server.jobs import planner, worker
+from wattveil.server.jobs.compute_pool import ComputeProcessDiedError
 from wattveil.server.ledger import high_water_mark
+from wattveil.server.ledger.accounts import Charge, Release
 from wattveil.server.ledger.journal import Head
+from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.observe import readiness
 
 
@@ -128,3 +134,84 @@ def test_a_release_is_sent_when_the_mark_has_it(
             time.sleep(0.01)
         assert server.send("GET", f"/v1/releases/{later}/bundle.zip", as_="ann").status == 200
         assert server.send("GET", "/readyz", as_=None).status == 200
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_what_could_not_be_stored_does_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt removes what the one before has left; the last one is stored, with its files."""
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0.01)
+    left: list[int] = []
+    store = Ledger.store
+
+    def failing(ledger: Ledger, charge: Charge, outcome: Release) -> Release:
+        left.append(len([*(tmp_path / "releases").iterdir()]))
+        if len(left) < 4:
+            raise LedgerUnavailableError("the disk is full")
+        return store(ledger, charge, outcome)
+
+    monkeypatch.setattr(Ledger, "store", failing)
+    with serving(tmp_path) as server:
+        furnish(server)
+        release = server.order("k", QUICK).json["id"]
+        assert server.finished(release)["state"] == "ok"
+        assert server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").status == 200
+    assert left == [2] * 4, "a bundle and its archive"
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_a_release_that_was_stored_although_an_error_was_reported_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commit was durable: it is not computed again, and its files stay."""
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0.01)
+    stored: list[Release] = []
+    store = Ledger.store
+
+    def lost_answer(ledger: Ledger, charge: Charge, outcome: Release) -> Release:
+        stored.append(store(ledger, charge, outcome))
+        raise LedgerUnavailableError("the connection was lost")
+
+    monkeypatch.setattr(Ledger, "store", lost_answer)
+    with serving(tmp_path) as server:
+        furnish(server)
+        release = server.order("k", QUICK).json["id"]
+        assert server.finished(release)["state"] == "ok"
+        while server.worker.queue_length:
+            time.sleep(0.01)
+        assert server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").status == 200
+    assert len(stored) == 1
+
+
+class _UntilStopped(ComputeHere):
+    """A computation that goes on until it is ended."""
+
+    begun, stopped = threading.Event(), threading.Event()
+
+    def run_task(self, task: dict[str, Any], *, wait_seconds: float = -1) -> dict[str, Any]:
+        """Wait for the end."""
+        assert task
+        assert wait_seconds
+        self.begun.set()
+        self.stopped.wait()
+        raise ComputeProcessDiedError
+
+    def stop(self) -> None:
+        """End it."""
+        self.stopped.set()
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_a_request_that_waits_for_a_computation_is_answered_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computations end before open requests are waited for: those get a response, not a reset."""
+    monkeypatch.setattr(planner, "ComputeProcess", _UntilStopped)
+    with ThreadPoolExecutor(1) as pool:
+        with serving(tmp_path) as server:
+            furnish(server)
+            path = "/v1/datasets/homes/quotes"
+            asked = pool.submit(server.send, "POST", path, QUICK, as_="ann")
+            assert _UntilStopped.begun.wait(600)
+        refused(asked.result(), Code.BUSY)

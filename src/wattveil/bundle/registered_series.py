@@ -7,6 +7,7 @@
     HOME/drawn-from the last period that was begun, with a keyed hash of its profiles and attributes
     HOME.lock       held by a period, the end of the series, or a backup
     HOME.closed     written before anything is deleted: no period begins after it
+    HOME.*          any other is unfinished: of a first period, or of a restore
 
 A server stores a period in its ledger after it is computed here. So the folder has the stored
 periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
@@ -60,11 +61,20 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
     return found
 
 
-def erase_customers(home: Path, customer_ids: Collection[str]) -> None:
-    """Delete what the private state holds of these customers, except their odometers."""
+def erase_customers(home: Path, customer_ids: Collection[str], *, has_begun: bool) -> None:
+    """Delete what the private state holds of these customers, except their odometers.
+
+    A series of which no period ``has_begun`` has no state. If that of any other one is missing, it
+    may be on a disk that is not mounted, and is refused.
+    """
     with _held(home):
-        if home.exists():  # else it has no period, and no state
+        if home.exists():
             LoadSeries(home / SERIES, secrets=home / SECRETS).erase(customer_ids)
+        elif has_begun:
+            raise PeriodRefusedError("its folder is missing", _RESTORE)
+        if not _delete_unfinished(home):
+            problem = "an unfinished copy of its folder cannot be deleted"
+            raise PeriodRefusedError(problem, "delete it")
 
 
 def publish_period(
@@ -168,6 +178,11 @@ def _closed(home: Path) -> Path:
     return home.with_name(f"{home.name}.closed")
 
 
+def _lock(home: Path) -> Path:
+    """Return the file that whoever uses a folder has locked."""
+    return home.with_name(f"{home.name}.lock")
+
+
 def _new(home: Path) -> Path:
     """Return the place where the folder of a series is made."""
     return home.with_name(f"{home.name}.new")
@@ -217,10 +232,10 @@ def close_series(
     """
     with _held(home):
         _note(_closed(home), "")  # a period that waits for the lock must not begin
-        shutil.rmtree(_new(home), ignore_errors=True)
+        is_deleted = _delete_unfinished(home)
         if not home.exists():  # it has no period, unless its folder was lost
-            return ClosedSeries(is_deleted=True, is_stated=not stored)
-        is_deleted = _delete(home)
+            return ClosedSeries(is_deleted, is_stated=not stored)
+        is_deleted &= _delete(home)
         _drawn_from(home).unlink(missing_ok=True)
         try:
             _state_end(home, reason, stored=stored, lost=lost, key=key)
@@ -257,6 +272,19 @@ def _delete(home: Path) -> bool:
             series = LoadSeries(home / SERIES, secrets=home / SECRETS)
             alone.enter_context(SeriesFolder.closing(series.secrets, series=series.series_id))
         return not delete_state(home / SERIES, home / SECRETS).left
+
+
+def _delete_unfinished(home: Path) -> bool:
+    """Delete unfinished copies of the folder of a series; return whether none is left."""
+    kept = {_lock(home), _closed(home)}
+    found = [path for path in home.parent.glob(f"{home.name}.*") if path not in kept]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+    return not any(path.exists() for path in found)
 
 
 def _state_end(
@@ -305,7 +333,7 @@ def copy_series(home: Path, target: Path) -> bool:
 def _held(home: Path) -> Iterator[None]:
     """Wait for other users of a folder on this server: periods, the end, a backup."""
     home.parent.mkdir(mode=0o700, exist_ok=True)
-    with home.with_name(f"{home.name}.lock").open("a") as lock:
+    with _lock(home).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -19,6 +19,7 @@ from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.verify.verify_bundle import refused_manifest
 from wattveil.errors import InvalidFileError
+from wattveil.server.auth.principals import Principal
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.ledger.fulfilment import folder_sha256
@@ -66,7 +67,9 @@ _NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
 """Name of a file in a bundle: no path outside its folder."""
 
 
-def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerification:
+def check_bundle(
+    state: ServerState, content: bytes, principal: Principal
+) -> responses.BundleVerification:
     """Verify a zipped bundle, and find out whether this server released it."""
     files = _unpacked(content)
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +77,9 @@ def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerifica
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        verdict = _refused_at_once(Path(folder)) or state.planner.verify(Path(folder))
+        verdict = _refused_at_once(Path(folder))
+        if verdict is None:
+            verdict = state.planner.verify(Path(folder), principal.name)
         ours = verdict["accepted"] and _is_ours(state, Path(folder))
     return responses.BundleVerification(**verdict, of_this_server=ours)
 

@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -166,20 +167,28 @@ def _answer_requests(
         # collection does, would delay every request by a tenth of a second.
         gc.collect()
         gc.freeze()
-        _Server(configured(app, **settings.way), started).run(sockets=[listener])
+        HttpServer(configured(app, **settings.way), state, started).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """Tells when it has started."""
+class HttpServer(uvicorn.Server):
+    """Tells when it has started, and ends computations before it waits for open requests."""
 
-    def __init__(self, config: uvicorn.Config, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, tell: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(config)
-        self._tell = tell
+        self._state, self._tell = state, tell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
         await super().startup(sockets)
         self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish open requests; those that wait for a computation are refused at once."""
+        stop = self._state.stop_computing  # it waits, and is called again by `ServerState.close`
+        threading.Thread(target=stop, name="stop-computing", daemon=True).start()
+        await super().shutdown(sockets)
 
 
 def check_processes(processes: int, data: Path, database: str | None) -> None:

@@ -1,5 +1,6 @@
 """Application service behind the API and the pages of series."""
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -12,7 +13,6 @@ from wattveil.server.datasets import FOLDER, Dataset, file_inside
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ErasureBody, PeriodBody, SeriesBody, SeriesPlanBody
-from wattveil.server.jobs.compute_pool import ComputeProcessBusyError, ComputeProcessDiedError
 from wattveil.server.ledger.accounts import read_plan
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.reserved_series import (
@@ -26,6 +26,8 @@ from wattveil.server.ledger.reserved_series import (
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 from wattveil.server.release_service import amounts_text, check_price, shown_state
 from wattveil.server.server_state import SIGNING_KEY, ServerState, series_home, stored_periods
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,7 @@ class SeriesService:
             "reason": found.ended,
             "signing_key": str(self.state.folder / SIGNING_KEY),
         }
-        try:
-            result = self.state.worker.run_task(task)
-        except (ComputeProcessBusyError, ComputeProcessDiedError):
-            raise Problem(Code.BUSY) from None
+        result = self.state.read_rows(task)
         if not result["done"] or not result["deleted"]:  # closing again deletes the rest
             raise Problem(Code.NOT_CLOSED, reason="files of its private state could not be deleted")
         if not result["stated"]:
@@ -103,16 +102,18 @@ class SeriesService:
         found = self.find(dataset, name)
         if found.ended is not None:
             raise InvalidParameterError("series", "open", f"closed: {found.ended}")
+        with self.state.ledger.reading() as connection:
+            has_begun = bool(found.periods) or may_lack_periods(connection, found)
         task = {
             "do": "erase_customers",
+            "has_begun": has_begun,
             "home": str(series_home(self.state.folder, found)),
             "customer_ids": body.customer_ids,
         }
-        try:
-            result = self.state.worker.run_task(task)
-        except (ComputeProcessBusyError, ComputeProcessDiedError):
-            raise Problem(Code.BUSY) from None
+        result = self.state.read_rows(task)
         if not result["done"]:
+            if (refused := result.get("refused")) is not None:
+                _LOG.error("erasure from series %s of %s: %s", name, dataset.name, refused)
             raise Problem(Code.UNAVAILABLE)
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
         return responses.SeriesErasure(erased=True)

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection
 
@@ -56,6 +56,7 @@ from wattveil.server.ledger.reserved_series import (
     series_of_period,
 )
 from wattveil.server.ledger.server_lease import Lease, ServerLease
+from wattveil.server.observe.request_record import note_untimed
 from wattveil.server.ordered_releases import find_ordered
 from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
 
@@ -146,10 +147,7 @@ class ServerState(AbstractContextManager["ServerState"]):
             "fingerprint_key": str(self.folder / FINGERPRINT_KEY),
             "request": canonical_request(request),
         }
-        try:
-            result = self.worker.run_task(task)
-        except (ComputeProcessBusyError, ComputeProcessDiedError):
-            raise Problem(Code.BUSY) from None
+        result = self.read_rows(task)
         if not result["done"]:
             raise Problem(Code.INTERNAL)
         if result["broken"] is not None:
@@ -157,10 +155,22 @@ class ServerState(AbstractContextManager["ServerState"]):
             raise invalid((field, rule))
         return Description(**result["description"])
 
-    def close(self) -> None:
-        """Stop computing, finish writing, close the database."""
+    def read_rows(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Run a task in a process that reads rows; the request that waits for it is not timed."""
+        note_untimed()
+        try:
+            return self.worker.run_task(task)
+        except (ComputeProcessBusyError, ComputeProcessDiedError):
+            raise Problem(Code.BUSY) from None
+
+    def stop_computing(self) -> None:
+        """End all computations: requests that wait for one are refused, charges stay pending."""
         self.planner.stop()
         self.worker.stop()
+
+    def close(self) -> None:
+        """Stop computing, finish writing, close the database."""
+        self.stop_computing()
         self._opened.close()
 
     def __exit__(self, *_: object) -> None:

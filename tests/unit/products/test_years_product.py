@@ -31,8 +31,8 @@ from wattveil.products.years import (
     YEARS_SAMPLED,
     Years,
     plan_years,
-    without_very_large,
     read_year_model,
+    without_very_large,
 )
 from wattveil.profiles import Split, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh

@@ -182,10 +182,10 @@ def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles
     @routes.post("/verify", responses=_INVALID)
     def verify(
         bundle: Annotated[bytes, Body(media_type="application/zip")],
-        _: Annotated[Principal, authenticated],
+        principal: Annotated[Principal, authenticated],
     ) -> responses.BundleVerification:
         """Verify a bundle, sent as a zip file, as `wattveil verify` does."""
-        return check_bundle(state, bundle)
+        return check_bundle(state, bundle, principal)
 
     @routes.get("/releases/{release}/manifest", **_file("application/json"))
     def read_manifest(release: str, principal: Annotated[Principal, authenticated]) -> Response:

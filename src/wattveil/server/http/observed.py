@@ -15,7 +15,7 @@ from wattveil.server.http.problems import Code, Problem, problem_responses
 from wattveil.server.http.responses import Health
 from wattveil.server.log_throttle import THROTTLED
 from wattveil.server.observe.request_record import begin_record
-from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics, is_timed
+from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics
 from wattveil.server.observe.tracing import RequestTracer
 
 REQUEST_ID = "X-Request-Id"
@@ -59,7 +59,7 @@ class ObservedMiddleware:
         fields: dict[str, object] = {"method": method, "route": route, "status": status}
         if record.problem is not None:
             fields["problem"] = record.problem
-        if is_timed(route):
+        if record.is_timed:
             fields["seconds"] = round(seconds, 6)
             if self._tracer is not None:
                 self._tracer.record(

@@ -142,7 +142,7 @@ def verify_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
         sessions.check_csrf_token(user.session, request.headers.get("X-CSRF-Token", ""))
         content = await request.body()
         try:
-            verdict = await run_in_threadpool(check_bundle, state, content)
+            verdict = await run_in_threadpool(check_bundle, state, content, user.principal)
         except REFUSALS as refusal:
             return page("verdict.html", refusal=error_text(refusal))
         return page("verdict.html", refusal=None, verdict=verdict)

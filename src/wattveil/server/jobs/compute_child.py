@@ -149,7 +149,9 @@ def erase_customers(task: dict[str, Any]) -> dict[str, object]:
     """Delete customers from the private state of a series; whether they were in it is private."""
     from wattveil.bundle import registered_series  # noqa: PLC0415
 
-    registered_series.erase_customers(Path(task["home"]), task["customer_ids"])
+    registered_series.erase_customers(
+        Path(task["home"]), task["customer_ids"], has_begun=task["has_begun"]
+    )
     return {}
 
 

@@ -12,6 +12,9 @@ _LOW_MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
 """Environment of a process with limited memory: Arrow's own allocator reserves a gigabyte at once,
 and every thread has a stack."""
 
+MAX_WAITING_SECONDS = 50.0
+"""Maximum wait of a request for a process that is busy; proxies wait 60."""
+
 
 class ComputeProcessDiedError(Exception):
     """The process ended without a result: killed, too slow, out of memory, or stopped."""

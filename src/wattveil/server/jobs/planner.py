@@ -1,4 +1,7 @@
-"""Planner: plans of quotes, and verification of uploaded bundles, in compute processes."""
+"""Planner: plans of quotes, and verification of uploaded bundles, in compute processes.
+
+Principals take turns, so that many requests of one delay another by one task at most.
+"""
 
 import threading
 from collections import Counter, OrderedDict
@@ -7,7 +10,12 @@ from typing import Any
 
 from wattveil.bundle.plan import allotments_to_json
 from wattveil.server.http.problems import Code, Problem, invalid
-from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessDiedError
+from wattveil.server.jobs.compute_pool import (
+    MAX_WAITING_SECONDS,
+    ComputeProcess,
+    ComputeProcessDiedError,
+)
+from wattveil.server.jobs.fair_queue import FairTurn
 from wattveil.server.ledger.order import Order, canonical_text
 
 _REMEMBERED = 1000
@@ -30,6 +38,8 @@ class Planner:
     def __init__(self) -> None:
         self._plans = ComputeProcess(max_seconds=_MAX_SECONDS)
         self._checks = ComputeProcess(max_seconds=_MAX_SECONDS, max_bytes=_MAX_BYTES)
+        self._turn_of_plans, self._turn_of_checks = FairTurn(), FairTurn()
+        self._stopped = False
         self._waiting: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
@@ -57,19 +67,25 @@ class Planner:
         with self._lock:
             return self._known.get(_key(order, grid))
 
-    def verify(self, bundle: Path) -> dict[str, Any]:
-        """Return the verdict on a bundle that somebody sent; quotes do not wait for it."""
-        try:
-            found = self._checks.run_task({"do": "verify", "bundle": str(bundle)})
-        except ComputeProcessDiedError:
-            found = {"done": False}
+    def verify(self, bundle: Path, principal: str) -> dict[str, Any]:
+        """Return the verdict on a bundle that a principal sent; quotes do not wait for it."""
+        with self._turn_of_checks.held(principal, wait_seconds=MAX_WAITING_SECONDS) as has_turn:
+            if not has_turn:
+                raise Problem(Code.BUSY)
+            try:
+                found = self._checks.run_task({"do": "verify", "bundle": str(bundle)})
+            except ComputeProcessDiedError:
+                if self._stopped:
+                    raise Problem(Code.BUSY) from None
+                found = {"done": False}
         if not found.pop("done"):
             rule = f"one that is checked in {_MAX_SECONDS:g} s and {_MAX_BYTES // 2**20} MiB"
             raise invalid(("bundle", rule))
         return found
 
     def stop(self) -> None:
-        """End the processes."""
+        """End the processes; requests that wait for them are refused as busy."""
+        self._stopped = True
         self._plans.stop()
         self._checks.stop()
 
@@ -82,7 +98,10 @@ class Planner:
                 raise Problem(Code.BUSY)
             self._waiting[principal] += 1
         try:
-            found = self._plans.run_task(task)
+            with self._turn_of_plans.held(principal, wait_seconds=MAX_WAITING_SECONDS) as has_turn:
+                if not has_turn:
+                    raise Problem(Code.BUSY)
+                found = self._plans.run_task(task)
         except ComputeProcessDiedError:
             raise Problem(Code.BUSY) from None
         finally:

@@ -13,8 +13,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from wattveil.errors import LedgerUnavailableError
-from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessBusyError
-from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL, MAX_WAITING_SECONDS, Worker
+from wattveil.server.jobs.compute_pool import (
+    MAX_WAITING_SECONDS,
+    ComputeProcess,
+    ComputeProcessBusyError,
+    ComputeProcessDiedError,
+)
+from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL, Worker
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.processes.server_health import ServerHealth
@@ -53,7 +58,9 @@ class RemoteQueue:
     def __init__(self, ledger: Ledger, health: ServerHealth) -> None:
         self._ledger, self._health = ledger, health
         self._turn = threading.Lock()
+        self._starting = threading.Lock()
         self._process: ComputeProcess | None = None
+        self._stopped = False
 
     @property
     def is_healthy(self) -> bool:
@@ -80,17 +87,25 @@ class RemoteQueue:
         """Run a task in a process of its own, which ends with it; one at a time."""
         if not self._turn.acquire(timeout=MAX_WAITING_SECONDS):
             raise ComputeProcessBusyError
-        self._process = process = ComputeProcess()
         try:
-            return process.run_task(task)
+            with self._starting:
+                if self._stopped:
+                    raise ComputeProcessDiedError
+                self._process = process = ComputeProcess()
+            try:
+                return process.run_task(task)
+            finally:
+                process.stop()
         finally:
-            process.stop()
             self._turn.release()
 
     def stop(self) -> None:
-        """End a task that runs."""
-        if self._process is not None:
-            self._process.stop()
+        """End a task that runs; those that wait do not begin."""
+        with self._starting:
+            self._stopped = True
+            process = self._process
+        if process is not None:
+            process.stop()
 
 
 def watch_charges(ledger: Ledger, worker: Worker, report: Callable[[], None]) -> None:

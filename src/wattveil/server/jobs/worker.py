@@ -17,7 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessDiedError
+from wattveil.server.jobs.compute_pool import (
+    MAX_WAITING_SECONDS,
+    ComputeProcess,
+    ComputeProcessDiedError,
+)
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.fulfilment import BundleStore, finish, remove_bundle
@@ -35,8 +39,8 @@ _TRIES = 3
 _PAUSE_SECONDS = 2.0
 """Pause before a failed write is repeated."""
 
-MAX_WAITING_SECONDS = 50.0
-"""Maximum wait for the release that is being computed; proxies wait 60."""
+_STOP_SECONDS = 60.0
+"""Time for a thread that is storing a release."""
 
 Task = Callable[[Charge, Path], dict[str, object]]
 """Returns the task of a charge for the compute process: write a bundle to a path."""
@@ -78,8 +82,8 @@ class Worker:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the threads run."""
-        return all(thread.is_alive() for thread in self._threads)
+        """Whether the threads run, and the ledger can be written."""
+        return all(one.is_alive() for one in self._threads) and not self._ledger.is_closed
 
     @contextmanager
     def place(self, principal_id: int) -> Iterator[bool]:
@@ -121,15 +125,12 @@ class Worker:
             process.stop()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join()
+                thread.join(_STOP_SECONDS)  # it may hang, as a disk does; it ends with the process
 
     def _run(self, process: ComputeProcess) -> None:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
             try:
-                if self._ledger.release_of(charge) is None:
-                    finish(self._ledger, self._bundles, charge, partial(self._compute, process))
-                else:  # it was stored, but perhaps not recorded in the high-water mark
-                    self._ledger.confirm(charge)
+                finish(self._ledger, self._bundles, charge, partial(self._compute, process))
             except _Stopped:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover
@@ -155,6 +156,7 @@ class Worker:
 
     def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> dict[str, Any]:
         try:
+            self._bundles.clear_drafts(charge)  # no other thread has this charge
             task = self._task(charge, draft)
         except Exception as error:  # noqa: BLE001 - the ledger may recover
             # Nothing was computed, so the release has not failed: the charge stays pending.

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from wattveil.bundle.cumulative import Cumulative
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, LedgerBehindError
 from wattveil.privacy.guarantee import Tier
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
@@ -181,14 +181,17 @@ def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> R
     ).one_or_none()
     if drawn is None or drawn.kind not in RELEASED_KINDS or drawn.source_seq is not None:
         raise InvalidParameterError("charge", "in the ledger, and one that pays for noise", place)
-    if outcome.fingerprint is not None:
-        of_period = OF_PERIOD + outcome.fingerprint
-        found = {"journal": charge.journal_id, "fingerprint": outcome.fingerprint}
+    if (content := outcome.fingerprint) is not None:
+        of_period = OF_PERIOD + content
+        found = {"journal": charge.journal_id, "fingerprint": content}
         if connection.execute(_OF_OTHERS, {**found, "of_period": of_period}).first() is not None:
             # Registered, or stored as a period, while it was computed: the budget of these people
             # is another one.
             outcome = Release(state=ReleaseState.FAILED)
-        else:  # the high-water mark knows it if the database loses it
+        else:
+            for one in (content, of_period):
+                check_not_lost(transaction, one, journal_id=charge.journal_id)
+            # The high-water mark knows it if the database loses it.
             name = connection.execute(_NAME, {"dataset": drawn.dataset_id}).scalar_one()
             transaction.registered[of_period] = name
     stored = replace(outcome, number=transaction.stored[charge.journal_id] + 1)
@@ -196,6 +199,22 @@ def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> R
     connection.execute(_FORGET_PLAN, {"journal": charge.journal_id, "number": charge.drawn_seq})
     transaction.stored[charge.journal_id] += 1
     return stored
+
+
+def check_not_lost(
+    transaction: LedgerTransaction, fingerprint: str, *, journal_id: int | None
+) -> None:
+    """Refuse content that the high-water mark knows, and that the caller has not found.
+
+    An older database took the place of this one while the server runs. Content of the data sets of
+    a journal, if one is given, shares the budget, and is accepted.
+    """
+    known = transaction.known_datasets
+    if (name := known.get(fingerprint)) is None:
+        return
+    own = select(dataset.c.id).where(dataset.c.name == name, dataset.c.journal_id == journal_id)
+    if transaction.connection.execute(own).first() is None:
+        raise LedgerBehindError(None, len(known), len(known) - 1, what="data sets")
 
 
 def read_release(connection: Connection, charge: Charge) -> Release | None:

@@ -5,13 +5,14 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, and_, insert, or_, select, update
 
-from wattveil.errors import InvalidParameterError, LedgerBehindError
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.server.ledger.accounts import (
     CAPS,
     SPENT,
     Release,
     ReleaseState,
+    check_not_lost,
     names_in,
     read_accounts,
     read_pending,
@@ -93,11 +94,10 @@ def open_dataset(
         raise InvalidParameterError("fingerprint", rule, fingerprint)
     _check_periods(connection, fingerprint, linked_to)
     was_lost = _check_lost(connection, name, fingerprint, never_charged, linked_to)
-    known_as = {fingerprint} if linked_to is not None else {fingerprint, OF_PERIOD + fingerprint}
-    if not (known_as.isdisjoint(transaction.known_datasets) or was_lost):
-        # An older database took the place of this one while the server runs.
-        known = len(transaction.known_datasets)
-        raise LedgerBehindError(None, known, known - 1, what="data sets")
+    if not was_lost:
+        own = None if linked_to is None else _journal_of(connection, linked_to)
+        check_not_lost(transaction, fingerprint, journal_id=None)
+        check_not_lost(transaction, OF_PERIOD + fingerprint, journal_id=own)
     if linked_to is None:
         new = insert(journal).values(
             unit=unit.value, neighbours=neighbours.value, head_seq=0, head_sha256=START

@@ -51,6 +51,15 @@ class BundleStore:
         """Return the folder of a release; None if it failed."""
         return None if stored.payload_ref is None else self.folder / stored.payload_ref
 
+    def clear_drafts(self, charge: Charge) -> None:
+        """Remove what was computed for a charge and could not be stored.
+
+        Only by the one worker that has the charge, after `Ledger.confirm`, and while the charge has
+        no release: a commit that seemed to fail may have succeeded.
+        """
+        for path in self.folder.glob(f"{charge.journal_id}-{charge.drawn_seq}-*"):
+            _remove(path)
+
     def clear(self, named: set[str]) -> None:
         """Remove every bundle that the ledger does not name; only while no worker runs."""
         for path in self.folder.iterdir():
@@ -72,6 +81,8 @@ def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Comput
     and is discarded.
     """
     ledger.confirm(charge)
+    if (stored := ledger.release_of(charge)) is not None:
+        return stored  # it was stored, but perhaps not recorded in the high-water mark
     draft = bundles.draft(charge)
     try:
         fingerprint = compute(charge, draft)

@@ -22,15 +22,16 @@ import fcntl
 import os
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO
 
 from sqlalchemy import Connection, and_, func, select
 
-from wattveil.errors import HighWaterMarkMissingError, LedgerBehindError
+from wattveil.errors import HighWaterMarkMissingError, LedgerBehindError, LedgerUnavailableError
 from wattveil.server.ledger.journal import Head
 from wattveil.server.ledger.ledger_tables import (
     OF_PERIOD,
@@ -45,6 +46,9 @@ FILE = "ledger.heads"
 
 _START_BYTES = 40
 """Of the first line of a file that was shortened, which no other file has."""
+_LOCK_SECONDS = 5.0
+"""Time for others to release the file: they hold it while they write a few lines."""
+_LOCK_PAUSE_SECONDS = 0.002
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
 _REGISTERED = re.compile(r"^dataset ([!-~]{1,128}) (\S{1,63})$", re.MULTILINE)
 _STORED = re.compile(r"^([0-9]+) stored ([0-9]+)$", re.MULTILINE)
@@ -77,7 +81,7 @@ class HighWaterMark:
     def _read(self, lock: int) -> None:
         try:
             with self.path.open("rb") as file:
-                fcntl.flock(file, lock)  # released at its end
+                _lock(file, lock)  # released at its end
                 if self._start != (start := file.read(_START_BYTES)):
                     self._start, self._read_bytes = start, 0  # another file: all of it is new
                 file.seek(self._read_bytes)
@@ -123,8 +127,17 @@ class HighWaterMark:
     def has_release(self, journal_id: int, number: int) -> bool:
         """Whether the release of this number of a journal is recorded: only then it may be sent."""
         if self.stored.get(journal_id, 0) < number:
-            self.refresh()
+            with suppress(OSError):  # as long as it cannot be read, nothing more is known
+                self.refresh()
         return self.stored.get(journal_id, 0) >= number
+
+    def check_releases(self, counts: Mapping[int, int], *, grace_seconds: float) -> None:
+        """Raise an error if releases up to these numbers are missing for longer than a time."""
+        for seconds in (grace_seconds, 0.0):
+            if all(self.has_release(*one) for one in counts.items()):
+                return
+            time.sleep(seconds)  # it may just be written
+        raise LedgerUnavailableError("the high-water mark cannot be written")
 
     @property
     def is_due(self) -> bool:
@@ -132,10 +145,10 @@ class HighWaterMark:
         return bool(self._due_heads or self._due_stored or self._due_datasets)
 
     def check_writable(self) -> None:
-        """Raise an error of the operating system unless the file can be opened for writing."""
+        """Raise an error of the operating system unless the file can be opened and locked."""
         if self.path.exists() or not self.is_new:
-            with self.path.open("r+b"):
-                pass
+            with self.path.open("r+b") as file:
+                _lock(file, fcntl.LOCK_EX)
 
     @property
     def is_new(self) -> bool:
@@ -218,6 +231,7 @@ class HighWaterMark:
                 file.flush()
                 os.fsync(file.fileno())
             short.replace(self.path)
+            _force_to_disk(self.path.parent)
 
 
 def _periods(connection: Connection) -> dict[str, str]:
@@ -253,6 +267,8 @@ def _append(path: Path, lines: str) -> None:
             while left:  # not through its buffer, which would be written again when it is closed
                 left = left[os.write(file.fileno(), left) :]
             os.fsync(file.fileno())
+            if before == 0:  # the file may be new
+                _force_to_disk(path.parent)
         except OSError:
             with suppress(OSError):  # others would take what was written for durable
                 os.ftruncate(file.fileno(), before)
@@ -264,10 +280,33 @@ def _locked(path: Path) -> Iterator[TextIO]:
     """Open the file for appending, alone; one that was replaced meanwhile is opened again."""
     while True:
         with _open_for_owner(path, os.O_APPEND) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # released at its end
+            _lock(file, fcntl.LOCK_EX)  # released at its end
             if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 yield file
                 return
+
+
+def _lock(file: IO[Any], how: int) -> None:
+    """Lock the file; raise EAGAIN if another process, such as one that is stopped, holds it."""
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return
+
+
+def _force_to_disk(folder: Path) -> None:
+    """Force the entries of a folder to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _open_for_owner(path: Path, how: int) -> TextIO:

@@ -158,8 +158,15 @@ class Ledger(AbstractContextManager["Ledger"]):
                 with suppress(DBAPIError), self.engine.connect() as connection:
                     self._high_water_mark.record({}, stated_counts(connection), {})
                 self._high_water_mark.close()
+        except OSError:
+            raise LedgerUnavailableError("the high-water mark cannot be written") from None
         finally:  # what could not be recorded is recorded by the next start
             self.engine.dispose()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or its writer has ended by itself: nothing is read or written."""
+        return self._writer.closed
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -365,13 +372,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._high_water_mark.check_writable()
         with self.reading() as connection:
             due = stated_counts(connection)
-        if not self._has_releases(due):
-            time.sleep(grace_seconds)  # it may just be written
-            if not self._has_releases(due):
-                raise LedgerUnavailableError("the high-water mark cannot be written")
-
-    def _has_releases(self, counts: Mapping[int, int]) -> bool:
-        return all(self._high_water_mark.has_release(*one) for one in counts.items())
+        self._high_water_mark.check_releases(due, grace_seconds=grace_seconds)
 
     def pending(self) -> list[Charge]:
         """Return the charges without a stored outcome, for example after a crash."""
@@ -432,7 +433,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Return a connection for reading."""
-        if self._writer.closed:
+        if self.is_closed:
             raise LedgerUnavailableError("it is closed")
         started = time.monotonic()
         if started < self._hung_until:
@@ -488,6 +489,8 @@ def _open(
         engine.dispose()
         if isinstance(error, DBAPIError):
             raise LedgerUnavailableError(cause_of(error, url)) from None
+        if isinstance(error, BlockingIOError):
+            raise LedgerUnavailableError("the high-water mark is locked") from None
         raise
     finally:
         unlimited.dispose()

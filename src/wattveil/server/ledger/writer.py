@@ -1,5 +1,6 @@
 """Group commit: one writer thread; jobs that wait during a commit share the next one."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.order import Order
 
+_LOG = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _MAX_BATCH = 256
@@ -36,6 +39,9 @@ _GATHER_SECONDS = 0.002
 
 _RETRY_SECONDS = 1.0
 """Pause before what the high-water mark could not record is written again."""
+
+_CLOSE_SECONDS = 60.0
+"""Time for the last jobs: twice what SQLite waits for another process."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,13 @@ class Writer:
         return result
 
     def close(self) -> None:
-        """Finish waiting jobs, and stop."""
+        """Finish waiting jobs, and stop; a job that hangs is not waited for without limit."""
         with self._closing:
             self.closed = True
             self._waiting.put(None)
-        self._thread.join()
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            raise LedgerUnavailableError("its writer does not end")
 
     def _wait(self, job: _Job) -> Any:  # noqa: ANN401 - the callers know
         with self._closing:
@@ -98,28 +106,42 @@ class Writer:
         return job.done.result()
 
     def _run(self) -> None:
-        going_on, crowded = True, False
-        while going_on:
-            if crowded:  # callers of the last commit often send again: gather them
-                time.sleep(_GATHER_SECONDS)
-            jobs, going_on = self._take()
-            crowded = len(jobs) > 1
-            if jobs:
-                self._commit(jobs)
-
-    def _take(self) -> tuple[list[_Job], bool]:
-        """Wait for a job, and take all waiting jobs; return whether more may come."""
         jobs: list[_Job] = []
+        going_on = True
+        try:
+            while going_on:
+                if len(jobs) > 1:  # callers of the last commit often send again: gather them
+                    time.sleep(_GATHER_SECONDS)
+                jobs.clear()
+                going_on = self._take(jobs)
+                self._commit(jobs)
+        except BaseException as error:  # noqa: BLE001 - whoever waits would wait for ever
+            _LOG.critical("the writer of the ledger has ended: %s", type(error).__name__)
+            self._end(jobs)
+
+    def _end(self, jobs: list[_Job]) -> None:
+        """Refuse all further jobs, and fail those that wait."""
+        with self._closing:
+            self.closed = True
+        with suppress(Empty):
+            while True:
+                jobs += filter(None, [self._waiting.get_nowait()])
+        for job in jobs:
+            if not job.done.done():
+                job.done.set_exception(LedgerUnavailableError("its writer has ended"))
+
+    def _take(self, jobs: list[_Job]) -> bool:
+        """Wait for a job, and take all waiting jobs; return whether more may come."""
         job = self._next()
         while job is not None:
             jobs.append(job)
             if len(jobs) == _MAX_BATCH:
-                return jobs, True
+                return True
             try:
                 job = self._waiting.get_nowait()
             except Empty:
-                return jobs, True
-        return jobs, False
+                return True
+        return False
 
     def _next(self) -> _Job | None:
         """Wait for a job; meanwhile, write what the high-water mark could not record."""

@@ -28,6 +28,8 @@ class RequestRecord:
     """Address of the client, as the trusted proxy states it."""
     is_authenticated: bool = False
     """Whether the sender is a principal, whose rate of requests is limited."""
+    is_timed: bool = True
+    """Whether its duration may be published: it does not depend on private rows."""
     problem: str | None = None
     """Code of the problem that is sent or shown."""
     events: list["SecurityEvent"] = field(default_factory=list)
@@ -92,6 +94,13 @@ def note_principal() -> None:
     record = _CURRENT.get()
     if record is not None:
         record.is_authenticated = True
+
+
+def note_untimed() -> None:
+    """Record that the request waits for a process that reads rows."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.is_timed = False
 
 
 def note_problem(code: str) -> None:

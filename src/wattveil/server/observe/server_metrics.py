@@ -2,8 +2,8 @@
 
 No figure depends on private rows. Labels are route templates, methods, statuses, codes of closed
 lists, and names of data sets: no principals, no releases, no addresses. Durations of requests that
-wait for a process which reads rows are not measured (`is_timed`); the length of the queue changes
-at the ticks at which releases appear.
+wait for a process which reads rows are not measured (`RequestRecord.is_timed`); the length of the
+queue changes at the ticks at which releases appear.
 """
 
 import time
@@ -46,14 +46,6 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _KEPT_SECONDS = 5.0
 """Figures of the ledger are read at most this often, whoever asks."""
 
-_READING_ROWS = ("/v1/admin/datasets", "/admin/{action}")
-"""Routes that register a data set: they wait until a compute process has read its rows."""
-
-
-def is_timed(route: str) -> bool:
-    """Whether the duration of a request may be published: it does not depend on private rows."""
-    return route not in _READING_ROWS
-
 
 class ServerMetrics:
     """Counters of a process, and figures of its ledger."""
@@ -76,7 +68,7 @@ class ServerMetrics:
         )
         self._seconds = Histogram(
             "wattveil_request_seconds",
-            "Duration of requests, by route template; not of registrations.",
+            "Duration of requests, by route template; not while rows are read.",
             ("route",),
             buckets=_BUCKETS,
             registry=self._registry,
@@ -93,7 +85,7 @@ class ServerMetrics:
             ("event",),
             registry=self._registry,
         )
-        self._counted: dict[tuple[str, str, str], tuple[Counter, Histogram | None]] = {}
+        self._counted: dict[tuple[str, str, str, bool], tuple[Counter, Histogram | None]] = {}
         """Counters by their labels: finding them takes longer than counting."""
         # Read now: the server uses the certificate that it has read at its start.
         expires_at = None if certificate is None else expiry(certificate).timestamp()
@@ -103,10 +95,11 @@ class ServerMetrics:
         self, record: RequestRecord, method: str, route: str, status: int, seconds: float
     ) -> None:
         """Count a request that was answered."""
-        key = (method if method in _METHODS else "other", route, str(status))
+        labels = (method if method in _METHODS else "other", route, str(status))
+        key = (*labels, record.is_timed)
         if (found := self._counted.get(key)) is None:  # as many as there are routes and statuses
-            timed = self._seconds.labels(route) if is_timed(route) else None
-            found = self._counted[key] = self._requests.labels(*key), timed
+            timed = self._seconds.labels(route) if record.is_timed else None
+            found = self._counted[key] = self._requests.labels(*labels), timed
         requests, timed = found
         requests.inc()
         if timed is not None:

@@ -1,12 +1,14 @@
 """The file of the high-water mark: on disk before a charge is confirmed, whole beside others."""
 
 import errno
+import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.high_water_mark import FILE, HighWaterMark
 from wattveil.server.ledger.journal import Head
 
@@ -20,7 +22,8 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sync = os.fsync
 
     def noting(handle: int) -> None:
-        found.append(Path(f"/proc/self/fd/{handle}").resolve().read_text())
+        path = Path(f"/proc/self/fd/{handle}").resolve()
+        found.append(f"entries of {path.name}" if path.is_dir() else path.read_text())
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", noting)
@@ -29,23 +32,29 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads files as Linux names them")
 def test_what_is_recorded_is_forced_to_disk(tmp_path: Path, forced: list[str]) -> None:
-    """All of it, each time; also the short file, before it takes the place of the long one."""
-    mark, path = HighWaterMark(tmp_path), tmp_path / FILE
+    """All of it, each time; also the short file, before it takes the place of the long one.
+
+    The folder has the name of a file that is new, or that took the place of another.
+    """
+    mark, path, entries = HighWaterMark(tmp_path), tmp_path / FILE, f"entries of {tmp_path.name}"
+    written = []
     for seq in (1, 2):
         mark.record({1: Head(seq, SHA)}, {1: seq}, {})
-        assert forced[-1] == path.read_text()
-        assert f"\n1 {seq} {SHA}\n" in forced[-1]
-        assert f"\n1 stored {seq}\n" in forced[-1]
-    assert len(forced) == 2
+        written.append(path.read_text())
+        assert f"\n1 {seq} {SHA}\n" in written[-1]
+        assert f"\n1 stored {seq}\n" in written[-1]
     mark.record({1: Head(2, SHA)}, {1: 1}, {})  # nothing new
-    assert len(forced) == 2
+    assert forced == [written[0], entries, written[1]]
     mark.close()
-    assert forced[-1] == path.read_text()
-    assert f"\n1 1 {SHA}\n" not in forced[-1]
+    assert forced[3:] == [path.read_text(), entries]
+    assert f"\n1 1 {SHA}\n" not in path.read_text()
 
 
-def test_nothing_is_lost_while_others_append_and_shorten(tmp_path: Path) -> None:
+def test_nothing_is_lost_while_others_append_and_shorten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each with a journal of its own; whoever shortens the file keeps what others have written."""
+    monkeypatch.setattr(high_water_mark, "_LOCK_SECONDS", 600.0)  # however slow the disk is
 
     def write(journal: int) -> None:
         mark = HighWaterMark(tmp_path)
@@ -110,3 +119,28 @@ def test_a_mark_that_is_gone_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / FILE).unlink()
     with pytest.raises(FileNotFoundError):
         mark.check_writable()
+
+
+def test_a_file_that_another_process_has_locked_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that was stopped: nothing is written until it goes on, and what is due stays."""
+    mark = HighWaterMark(tmp_path)
+    mark.record({1: Head(1, SHA)}, {1: 1}, {})
+    monkeypatch.setattr(high_water_mark, "_LOCK_SECONDS", 0.0)
+    with mark.path.open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        with pytest.raises(BlockingIOError):
+            mark.record({}, {1: 2}, {})
+        with pytest.raises(BlockingIOError):
+            mark.check_writable()
+        with pytest.raises(BlockingIOError):
+            mark.close()
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            mark.refresh()
+        assert mark.is_due
+        assert not mark.has_release(1, 2)
+    mark.record({}, {}, {})
+    mark.check_writable()
+    assert HighWaterMark(tmp_path).stored == {1: 2}
