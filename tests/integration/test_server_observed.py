@@ -26,7 +26,7 @@ from tests.live_server import (
     serving,
 )
 from wattveil.server.http.problems import Code
-from wattveil.server.observe import readiness
+from wattveil.server.observe import readiness, server_metrics
 from wattveil.server.observe.json_logs import JsonFormatter
 from wattveil.server.observe.request_record import SecurityEvent
 from wattveil.server.observe.tracing import RequestTracer
@@ -167,6 +167,25 @@ def test_figures_agree_with_the_api(server: Running) -> None:
     assert value_of(samples, "wattveil_releases", dataset="homes", state="failed") == 0
     assert value_of(samples, "wattveil_queue_length") == 0
     assert value_of(samples, "wattveil_queue_limit") == 20
+
+
+def test_a_data_set_without_its_file_is_reported(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charges would wait without an error; the file of one that is closed may be deleted."""
+    monkeypatch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)
+
+    def missing() -> dict[str, float]:
+        found = scraped(server)["wattveil_datasets_without_file"]
+        return {labels["dataset"]: value for labels, value in found}
+
+    assert missing() == {"homes": 0}
+    folder = server.state.folder / "profiles"
+    for name in ("homes.parquet", "customers.txt"):
+        hidden = (folder / name).rename(folder / "hidden")
+        assert missing() == {"homes": 1}
+        hidden.rename(folder / name)
+    assert missing() == {"homes": 0}
 
 
 def test_requests_refusals_and_events_are_counted(server: Running) -> None:

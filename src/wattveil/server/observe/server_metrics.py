@@ -196,7 +196,7 @@ class _ServerFigures(Collector):
         read_at, figures = self._ledger
         if time.monotonic() - read_at > _KEPT_SECONDS:
             try:
-                figures = [*self._budgets(), self._releases(), self._missing_files()]
+                figures = [*self._budgets(), self._releases(), *self._missing_files()]
             except LedgerUnavailableError:
                 return None
             self._ledger = time.monotonic(), figures
@@ -228,21 +228,33 @@ class _ServerFigures(Collector):
                         ratio.add_metric(own, account.share_spent)
         return [cap, spent, left, ratio]
 
-    def _missing_files(self) -> Metric:
-        """Return how many periods wait for a file that is not in the folder of profiles."""
-        found = GaugeMetricFamily(
+    def _missing_files(self) -> list[Metric]:
+        """Return which data sets and periods lack a file in the folder of profiles.
+
+        The file of a data set that is closed may be deleted.
+        """
+        own = GaugeMetricFamily(
+            "wattveil_datasets_without_file",
+            "Whether a file of a data set that is not closed is missing.",
+            labels=("dataset",),
+        )
+        periods = GaugeMetricFamily(
             "wattveil_periods_without_file",
             "Periods of series that wait for a file that is missing.",
             labels=("dataset",),
         )
         with self._state.ledger.reading() as connection:
-            names = [one.name for one in all_datasets(connection)]
+            registered = all_datasets(connection)
             awaited = files_awaited(connection)
         folder = self._state.folder / FOLDER
         missing = [name for name, file in awaited if not (folder / file).is_file()]
-        for name in names:
-            found.add_metric((name,), missing.count(name))
-        return found
+        for one in registered:
+            periods.add_metric((one.name,), missing.count(one.name))
+            if not one.closed:
+                files = filter(None, (one.profiles_file, one.customer_list_file))
+                lacks = not all((folder / file).is_file() for file in files)
+                own.add_metric((one.name,), float(lacks))
+        return [own, periods]
 
     def _releases(self) -> Metric:
         releases = GaugeMetricFamily(
