@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
-from wattveil.terminal import plain, refusals
+from wattveil.terminal import plain, private_files, refusals
 from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None
 
 @contextmanager
 def ledger_refusals(context: typer.Context | None = None) -> Iterator[None]:
-    """Turn refusals and a missing extra into a message and an exit code."""
-    with refusals(context):
+    """Turn refusals and a missing extra into a message; what is written is for its owner alone."""
+    with private_files(), refusals(context):
         try:
             yield
         except ModuleNotFoundError as error:

@@ -24,9 +24,9 @@ from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
-from wattveil.server.ledger.database import database_url
+from wattveil.server.ledger.database import check_no_password, database_url
 from wattveil.server.observe.json_logs import set_up_logs
-from wattveil.server.observe.lifecycle_logs import log_keys, log_start
+from wattveil.server.observe.lifecycle_logs import log_keys, log_permissions, log_start
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.processes.server_health import WORKER, ServerHealth
 from wattveil.server.processes.supervisor import ENDINGS, Supervisor, end, process_context
@@ -72,6 +72,7 @@ def run(
     openid: OpenIdSettings | None = None,
 ) -> None:
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
+    check_no_password(database)
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or bool(behind_proxy))
     check_processes(processes, data, database)
@@ -94,6 +95,7 @@ def run(
         echo(f"Serving {data} at {url}")
         log_start(url, data, database)
         log_keys(data)
+        log_permissions(data)
         if tls[0] is not None:
             log_expiry(tls[0])
 

@@ -198,6 +198,5 @@ def _cause(error: BaseException) -> str:
     """
     if isinstance(error, _TemporaryFailure | LedgerUnavailableError):
         return error.cause
-    if isinstance(error, OSError) and error.errno in errno.errorcode:
-        return errno.errorcode[error.errno]
-    return type(error).__name__
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if number is None else errno.errorcode[number]
