@@ -34,7 +34,7 @@ from wattveil.server.http.middleware import MAX_LARGE_BYTES
 from wattveil.server.jobs import planner
 from wattveil.server.ledger.database import connect
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.server_state import ServerState
+from wattveil.server.server_state import ServerState, prepared_folder
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
@@ -456,9 +456,9 @@ def service_file(database: str, folder: Path) -> tuple[Path, str]:
 # --- systemd --------------------------------------------------------------------------------------
 
 
-def unit() -> str:
-    """Return the unit file."""
-    return (DEPLOY / "systemd" / "wattveil.service").read_text()
+def unit(name: str = "wattveil.service") -> str:
+    """Return a unit file."""
+    return (DEPLOY / "systemd" / name).read_text()
 
 
 def test_settings_of_the_unit_are_options() -> None:
@@ -468,6 +468,33 @@ def test_settings_of_the_unit_are_options() -> None:
     assert named
     assert named <= variables_of_the_server()
     assert re.search(r"^ExecStart=/opt/wattveil/bin/wattveil serve$", unit(), re.MULTILINE)
+    assert re.search(r"^RestartPreventExitStatus=2$", unit(), re.MULTILINE)
+
+
+def test_the_backup_of_the_unit_runs(tmp_path: Path) -> None:
+    """Its command as systemd runs it, in a plain folder, with the database of the service."""
+    text = unit("wattveil-backup.service")
+    (line,) = re.findall("^ExecStart=(.*)$", text, re.MULTILINE)
+    data, backups = tmp_path / "data", tmp_path / "backups"
+    for folder in (data, backups):
+        folder.mkdir()
+    line = line.replace("$$", "$").replace("%%", "%")
+    line = line.replace("/opt/wattveil/bin/wattveil", f"{sys.executable} -m wattveil")
+    line = line.replace("/var/lib/wattveil", str(data)).replace("/var/backups/wattveil", "$OUT")
+    with prepared_folder(data, None):
+        pass
+    given = {**os.environ, "OUT": str(backups)}
+    subprocess.run(shlex.split(line), env=given, check=True, capture_output=True)
+    (made,) = backups.iterdir()
+    assert (made / "backup.json").is_file()
+    database = {**given, "WATTVEIL_SERVE_DATABASE": "postgresql:///town"}
+    refusal = subprocess.run(
+        shlex.split(line), env=database, check=False, capture_output=True, text=True
+    )
+    assert (refusal.returncode, "--database" in refusal.stderr) == (2, True)
+    same = "ProtectSystem|NoNewPrivileges|SystemCallFilter|RestrictAddressFamilies|UMask"
+    for setting in re.findall(rf"^(?:{same})=.*$", unit(), re.MULTILINE):
+        assert f"\n{setting}\n" in text, setting
 
 
 def test_the_stated_resources_suffice_for_three_processes() -> None:
@@ -486,21 +513,28 @@ def test_the_stated_resources_suffice_for_three_processes() -> None:
 
 
 @pytest.mark.skipif(not _ANALYZE, reason="looks at processes as Linux does: no systemd")
-def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units_and_finds_them_hardened(tmp_path: Path) -> None:
     """An unknown or misspelt setting is a warning; exposure is 1.5 of 10 with version 252."""
-    file = tmp_path / "wattveil.service"
-    file.write_text(unit().replace("/opt/wattveil/bin/wattveil", "/bin/true"))
+    names = ("wattveil.service", "wattveil-backup.service", "wattveil-backup.timer")
+    for name in names:
+        text = unit(name).replace("/opt/wattveil/bin/wattveil", "/bin/true")
+        (tmp_path / name).write_text(text)
     checked = subprocess.run(
-        [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
-    )
-    assert (checked.returncode, checked.stderr) == (0, "")
-    exposure = subprocess.run(
-        [_ANALYZE, "security", "--offline=true", "--threshold=20", str(file)],
+        [_ANALYZE, "verify", *(str(tmp_path / name) for name in names)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert exposure.returncode == 0, exposure.stdout[-200:]
+    assert (checked.returncode, checked.stderr) == (0, "")
+    for name in names[:2]:
+        exposure = subprocess.run(
+            [_ANALYZE, "security", "--offline=true", "--threshold=20", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert exposure.returncode == 0, exposure.stdout[-200:]
+    file = tmp_path / names[0]
     file.write_text(unit().replace("NoNewPrivileges", "NoNewPrivilege"))
     checked = subprocess.run(
         [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
@@ -574,7 +608,7 @@ def of_chart(**changed: object) -> dict[str, Any]:
     return {"Values": {**values, **changed}, "Release": {"Name": "town", "Namespace": "energy"}}
 
 
-_BACKUP = {"enabled": True, "schedule": "15 2 * * *", "claim": "town-backup"}
+_BACKUP = {"enabled": True, "schedule": "15 2 * * *", "claim": "town-backup", "keep": 30}
 
 
 def test_a_backup_of_the_chart_is_run_beside_its_server(database: str, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_figures_agree_with_the_api(server: Running) -> None:
     assert value_of(samples, "wattveil_releases", dataset="homes", state="failed") == 0
     assert value_of(samples, "wattveil_queue_length") == 0
     assert value_of(samples, "wattveil_queue_limit") == 20
+    assert value_of(samples, "wattveil_last_backup_timestamp_seconds") == 0
 
 
 def test_a_data_set_without_its_file_is_reported(

@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from wattveil.errors import LedgerUnavailableError
+from wattveil.server.backup.write_backup import last_backup_at
 from wattveil.server.datasets import FOLDER, all_datasets
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
 from wattveil.server.ledger.accounts import ReleaseState, named_accounts
@@ -177,6 +178,11 @@ class _ServerFigures(Collector):
             "wattveil_queue_limit",
             "Waiting orders of one principal at which its further ones are refused as busy.",
             MAX_WAITING_PER_PRINCIPAL,
+        )
+        yield GaugeMetricFamily(
+            "wattveil_last_backup_timestamp_seconds",
+            "Unix time of the last `wattveil admin backup`; 0 if there is none.",
+            last_backup_at(self._state.folder),
         )
         figures = None if Component.DATABASE in failing else self._ledger_figures()
         yield GaugeMetricFamily(
