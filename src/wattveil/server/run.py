@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def run(
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or bool(behind_proxy))
     check_processes(processes, data, database)
-    if openid is not None:
-        _provider(openid)  # refused now, rather than by the processes that use it
+    # Refused now, rather than by the processes that use it.
+    provider = None if openid is None else _provider(openid)
     settings = _Settings(data.absolute(), database, way, openid, compute_processes)
     set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
@@ -98,6 +99,8 @@ def run(
         log_permissions(data)
         if tls[0] is not None:
             log_expiry(tls[0])
+        if provider is not None:  # it may take seconds, and tokens work without it
+            threading.Thread(target=provider.check, daemon=True).start()
 
     with _listening(host, port) as listener:
         if processes > 1:
