@@ -271,6 +271,27 @@ def test_every_alert_has_a_runbook() -> None:
             assert part in sections[name], (name, part)
 
 
+def test_every_alert_is_tested() -> None:
+    """In the unit tests of Prometheus, each is raised once, with its own words and link."""
+    folder = DEPLOY / "prometheus"
+    groups = yaml.safe_load((folder / "alerts.yaml").read_text())["groups"]
+    alerts = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    cases = yaml.safe_load((folder / "alerts_test.yaml").read_text())["tests"]
+    raised = {
+        one["alertname"]: alert
+        for case in cases
+        for one in case["alert_rule_test"]
+        for alert in one["exp_alerts"]
+    }
+    assert set(raised) == set(alerts)
+    for name, alert in raised.items():
+        stated = alerts[name]
+        assert alert["exp_annotations"]["runbook_url"] == stated["annotations"]["runbook_url"]
+        assert alert["exp_labels"]["severity"] == stated["labels"]["severity"]
+        words = re.split(r"\{\{.*?\}\}", stated["annotations"]["summary"])
+        assert all(one in alert["exp_annotations"]["summary"] for one in words), name
+
+
 def test_server_errors_are_a_ratio_with_a_floor() -> None:
     """One error at night wakes nobody, and neither do probes of a server that is not ready."""
     groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
@@ -26,7 +26,7 @@ from wattveil.server.ledger.administration import (
 from wattveil.server.ledger.database import existing_database, migrate, writing
 from wattveil.server.ledger.journal import LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import principal, principal_event, token
+from wattveil.server.ledger.ledger_tables import identity, principal, principal_event, token
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 PREFIX = "wattveil_"
@@ -129,6 +129,18 @@ _GOOD = (
 )
 _FIND = _GOOD.where(token.c.sha256 == bindparam("given"))
 _BY_NUMBER = _GOOD.where(token.c.id == bindparam("number"))
+_LAST_TOKENS = (
+    select(principal.c.kind, func.max(token.c.expires_at))
+    .join(principal, principal.c.id == token.c.principal_id)
+    .where(
+        token.c.revoked_at.is_(None),
+        token.c.expires_at > bindparam("now"),
+        principal.c.disabled_at.is_(None),
+        principal.c.kind.in_([PrincipalKind.ADMIN.value, PrincipalKind.MONITOR.value]),
+        principal.c.id.not_in(select(identity.c.principal_id)),
+    )
+    .group_by(principal.c.id, principal.c.kind)
+)
 
 
 FIRST_ADMIN = "owner"
@@ -217,6 +229,18 @@ def valid_tokens(connection: Connection, name: str) -> list[dict[str, Any]]:
     mine = token.c.principal_id == principal_id(connection, name)
     found = select(*columns).where(mine, token.c.revoked_at.is_(None), token.c.expires_at > now())
     return [dict(row) for row in connection.execute(found.order_by(token.c.id.desc())).mappings()]
+
+
+def first_expiries(connection: Connection) -> dict[str, datetime]:
+    """Return by role when the first administrator or monitor has no valid token left.
+
+    People who sign in at a provider are left out: each of their sessions has a token of its own.
+    """
+    found: dict[str, datetime] = {}
+    for kind, expires_at in connection.execute(_LAST_TOKENS, {"now": now()}):
+        until = datetime.fromisoformat(expires_at)
+        found[kind] = min(until, found.get(kind, until))
+    return found
 
 
 def disable(ledger: Ledger, name: str, *, by: str) -> None:
