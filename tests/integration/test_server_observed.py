@@ -78,9 +78,9 @@ def value_of(samples: Samples, name: str, **labels: str) -> float:
 
 def test_liveness_and_readiness_need_no_token(server: Running) -> None:
     """Supervisors have none."""
-    for path, more in (("/livez", {}), ("/readyz", {"failing": []})):
+    for path, expected in (("/livez", {}), ("/readyz", {"failing": list[str]()})):
         answer = server.send("GET", path, as_=None)
-        assert (answer.status, answer.json) == (200, {"status": "ok", **more})
+        assert (answer.status, answer.json) == (200, {"status": "ok", **expected})
 
 
 def test_each_failing_component_is_named_and_nothing_else_is_said(

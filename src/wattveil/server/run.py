@@ -70,9 +70,13 @@ def run(
     processes: int = 1,
     compute_processes: int = 1,
     echo: Callable[[str], None],
+    shows_token: bool = True,
     openid: OpenIdSettings | None = None,
 ) -> None:
-    """Serve a data folder. Returns when the server was stopped and has closed everything."""
+    """Serve a data folder. Returns when the server was stopped and has closed everything.
+
+    The first token is shown only to a terminal: journals and logs of pods are kept and copied.
+    """
     check_no_password(database)
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or bool(behind_proxy))
@@ -89,8 +93,12 @@ def run(
         signal.signal(told, end)
 
     def announce(first_admin_token: str | None) -> None:
-        if first_admin_token is not None:
+        if first_admin_token is not None and shows_token:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {first_admin_token}")
+        elif first_admin_token is not None:
+            named = "" if database is None else f" --database {database}"
+            command = f"wattveil admin token --data {data}{named} --name {FIRST_ADMIN} --role admin"
+            echo(f"No token is printed outside of a terminal. Run there: {command}")
         scheme = "http" if tls == (None, None) else "https"
         url = f"{scheme}://{host}:{listener.getsockname()[1]}"
         echo(f"Serving {data} at {url}")
