@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import tomllib
 import urllib.request
@@ -574,7 +575,9 @@ def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def rendered_text(name: str, given: dict[str, Any]) -> str:
-    """Render a template: values, `if`, `else` and one `range`; any other tag is an error."""
+    """Render a template: values, `if`, `else`, one `range`, `required` values and files of the
+    chart; any other tag is an error.
+    """
     lines: list[str] = []
     showing, looping = [True], False
     loop: list[str] = []
@@ -599,19 +602,27 @@ def rendered_text(name: str, given: dict[str, Any]) -> str:
         elif all(showing):
             lines.append(_TAG.sub(lambda found: str(looked_up(found[1], given)), line))
     assert (showing, looping) == ([True], False)
-    text = "\n".join(lines)
-    assert "{{" not in text
-    return text
+    return "\n".join(lines)
 
 
 def filled(line: str, key: str, value: object) -> str:
     """Return a line of a loop, for a pair."""
     named = line.replace("{{ $name }}", key)
-    return named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
+    found = named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
+    assert "{{" not in found
+    return found
 
 
 def looked_up(path: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 - any value
-    """Return a value by its path, such as `.Values.image.tag`, perhaps quoted."""
+    """Return a value by its path, such as `.Values.image.tag`, perhaps quoted; or a file."""
+    if path.startswith("$_ := required"):
+        assert looked_up(path.rsplit(maxsplit=1)[-1], given), "required"
+        return ""
+    if file := re.fullmatch(r'\.Files\.Get "(.+)" \| indent (\d)', path):
+        return textwrap.indent((DEPLOY / "helm/wattveil" / file[1]).read_text(), " " * int(file[2]))
+    path, is_json, _ = path.partition(" | toJson")
+    if is_json:
+        return json.dumps(looked_up(path, given))
     path, is_quoted, _ = path.partition(" | quote")
     if is_quoted:
         return json.dumps(str(looked_up(path, given)))
@@ -626,6 +637,10 @@ def of_chart(**changed: object) -> dict[str, Any]:
     """Return what the templates of the chart are rendered with."""
     values = yaml.safe_load((DEPLOY / "helm/wattveil/values.yaml").read_text())
     assert changed.keys() <= values.keys()
+    with pytest.raises(AssertionError, match="required"):  # no example is taken for a setting
+        rendered("deployment.yaml", {"Values": values, "Release": {"Name": "x"}})
+    values["settings"]["WATTVEIL_SERVE_BEHIND_PROXY"] = "10.42.0.0/16"
+    values["image"]["repository"] = "registry.town.example/wattveil"
     return {"Values": {**values, **changed}, "Release": {"Name": "town", "Namespace": "energy"}}
 
 
@@ -757,15 +772,46 @@ def test_chart_states_what_the_server_needs(oidc: str) -> None:
 def test_metrics_of_the_chart_are_scraped_inside() -> None:
     """By the Prometheus operator, if it is asked for: the service, its token, the alerts' job."""
     assert rendered("servicemonitor.yaml", of_chart()) == []
-    wanted = of_chart(metrics={"serviceMonitor": True, "tokenSecret": "town-monitor"})
+    labels = {"release": "prometheus"}
+    chosen = {"serviceMonitor": True, "tokenSecret": "town-monitor", "labels": labels}
+    wanted = of_chart(metrics={**chosen, "rules": True})
+    assert rendered("prometheusrule.yaml", of_chart()) == []
+    (rule,) = rendered("prometheusrule.yaml", wanted)
+    alerts = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
+    assert rule["spec"] == yaml.safe_load(alerts), "cp deploy/prometheus/alerts.yaml to the chart"
+    assert (DEPLOY / "helm/wattveil/files/alerts.yaml").read_text() == alerts
     (monitor,) = rendered("servicemonitor.yaml", wanted)
+    assert monitor["metadata"]["labels"] == rule["metadata"]["labels"] == labels
     service, _ = rendered("service.yaml", wanted)
     _, closed = rendered("ingress.yaml", wanted)
-    labels, chosen = service["metadata"]["labels"], monitor["spec"]["selector"]["matchLabels"]
-    assert chosen.items() <= labels.items()
+    own, selected = service["metadata"]["labels"], monitor["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= own.items()
     assert "labels" not in closed["metadata"]
-    assert labels[monitor["spec"]["jobLabel"]] == "wattveil"  # as the alerts expect
+    assert own[monitor["spec"]["jobLabel"]] == "wattveil"  # as the alerts expect
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {one["name"] for one in service["spec"]["ports"]}
     assert endpoint["path"] == "/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "town-monitor", "key": "token"}
+
+
+def test_pods_of_the_chart_are_placed_and_reached_as_chosen() -> None:
+    """Server and backup alike; with the policy, only the controller and Prometheus connect."""
+    place = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "energy"}]}
+    given = of_chart(**place, backup=_BACKUP)
+    given["Values"]["image"]["pullSecrets"] = [{"name": "registry"}]
+    (deployment,), (job,) = rendered("deployment.yaml", given), rendered("backup.yaml", given)
+    templates = [deployment["spec"]["template"], job["spec"]["jobTemplate"]["spec"]["template"]]
+    expected = {**place, "imagePullSecrets": [{"name": "registry"}]}
+    for template in templates:
+        assert expected.items() <= template["spec"].items()
+    assert rendered("networkpolicy.yaml", given) == []
+    names = {"ingressNamespace": "edge", "monitoringNamespace": "watch"}
+    (policy,) = rendered("networkpolicy.yaml", of_chart(networkPolicy={"enabled": True, **names}))
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    assert all(selected.items() <= one["metadata"]["labels"].items() for one in templates)
+    (rule,) = policy["spec"]["ingress"]
+    sources = [one["namespaceSelector"]["matchLabels"].popitem()[1] for one in rule["from"]]
+    assert sources == ["edge", "watch"]
+    (port,) = rule["ports"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert port["port"] == container["ports"][0]["containerPort"]
