@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -196,8 +197,10 @@ def token(
 
         kind = checks.enum_value("role", role, PrincipalKind)
         text = principals.issue_token_locally(data, database, name, role=kind, days=days)
-    result = {"name": name, "role": role, "token": text}
-    print_result(result, f"Token of {name}, shown this once: {text}", as_json=as_json)
+    until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    result = {"name": name, "role": role, "token": text, "valid_until": until}
+    shown = f"Token of {name}, valid until {until}, shown this once: {text}"
+    print_result(result, shown, as_json=as_json)
 
 
 def profiles(

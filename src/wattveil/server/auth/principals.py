@@ -24,9 +24,10 @@ from wattveil.server.ledger.administration import (
     principal_id,
 )
 from wattveil.server.ledger.database import existing_database, migrate, writing
+from wattveil.server.ledger.high_water_mark import FILE as HIGH_WATER_MARK
 from wattveil.server.ledger.journal import LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import identity, principal, principal_event, token
+from wattveil.server.ledger.ledger_tables import entry, identity, principal, principal_event, token
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 PREFIX = "wattveil_"
@@ -268,10 +269,16 @@ def issue_token_locally(
     """Return a new token for an operator with file access, also while the server runs.
 
     A principal that is new is created. No journal changes, and so the high-water mark does not.
+    Whoever can reach another database than that of the folder has no file access to its server: if
+    its ledger has entries, the folder must have the high-water mark.
     """
     with existing_database(data, database) as engine:
         migrate(engine)
         with writing(engine).begin() as connection:
+            has_entries = connection.execute(select(entry.c.seq).limit(1)).first() is not None
+            if database is not None and has_entries and not (data / HIGH_WATER_MARK).is_file():
+                rule = f"the data folder of the server of this database, with {HIGH_WATER_MARK}"
+                raise InvalidParameterError("data", rule, str(data))
             transaction = LedgerTransaction(connection)
             found = select(principal.c.kind, principal.c.disabled_at)
             row = connection.execute(found.where(principal.c.name == name)).one_or_none()
