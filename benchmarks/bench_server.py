@@ -100,16 +100,15 @@ def running(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 @contextmanager
 def served(code: str) -> Iterator[Server]:
     """Run the server on a new folder with profiles."""
-    from tests.live_server import put_profiles  # noqa: PLC0415 - slow: an attack needs none of it
+    from tests.live_server import owner_token, put_profiles  # noqa: PLC0415 - slow: an attack needs none of it
 
     with tempfile.TemporaryDirectory() as folder:
         put_profiles(Path(folder))
         with running(code, "serve", "--data", folder, "--port", "0") as process:
-            token = re.search(r"wattveil_\S+", line_of(process))
+            line_of(process)  # no token is printed to a pipe
             address = re.search(r":([0-9]+)$", line_of(process).strip())
-            assert token is not None
             assert address is not None
-            yield Server(process, int(address[1]), token[0])
+            yield Server(process, int(address[1]), owner_token(Path(folder)))
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
@@ -346,7 +345,7 @@ class ProcessGroup(Server):
 @contextmanager
 def served_by(processes: int, database: str) -> Iterator[Server]:
     """Run a server with a number of API processes on a new PostgreSQL database."""
-    from tests.live_server import put_profiles  # noqa: PLC0415 - as above
+    from tests.live_server import owner_token, put_profiles  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "sitecustomize.py").write_text(NO_LIMIT)
@@ -365,10 +364,9 @@ def served_by(processes: int, database: str) -> Iterator[Server]:
         )
         try:
             said = line_of(process) + line_of(process)
-            token, port = re.search(r"wattveil_\S+", said), re.search(r"127.0.0.1:(\d+)", said)
-            assert token is not None
+            port = re.search(r"127.0.0.1:(\d+)", said)
             assert port is not None
-            yield ProcessGroup(process, int(port[1]), token[0])
+            yield ProcessGroup(process, int(port[1]), owner_token(data, database))
         finally:
             process.terminate()
             process.wait()

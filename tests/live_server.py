@@ -28,11 +28,13 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import products_of
 from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.auth.identity_provider import IdentityProvider
+from wattveil.server.auth.principals import FIRST_ADMIN, issue_token_locally
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
 from wattveil.server.jobs import compute_child, planner, worker
 from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessBusyError
 from wattveil.server.jobs.worker import Worker
+from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.run import HttpServer, configured, transport
 from wattveil.server.server_state import ServerState
@@ -179,6 +181,12 @@ def _busy_stacks() -> str:
             stack = "".join(traceback.format_stack(frame)[-8:])
             shown.append(f"{names.get(ident)}:\n{stack}")
     return "\n".join(shown)
+
+
+def owner_token(folder: Path, database: str | None = None) -> str:
+    """Return a token of the first administrator; a server prints none to a pipe."""
+    kind = PrincipalKind.ADMIN
+    return issue_token_locally(folder, database, FIRST_ADMIN, role=kind, days=1)
 
 
 class ComputeHere(ComputeProcess):

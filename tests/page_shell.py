@@ -25,8 +25,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -143,17 +145,27 @@ class Background:
     """A server that a page starts with `&`."""
 
     def __init__(self, command: list[str]) -> None:
-        self._said = Path(f"said-{time.monotonic_ns()}.txt")
+        self._said = Path(f"said-{time.monotonic_ns()}.txt").absolute()
         self._command = shlex.join(command)
-        with self._said.open("w") as said:
-            self._process = subprocess.Popen(
-                command,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "COLUMNS": "200"},  # no line is broken
-                start_new_session=True,
-            )
+        self._said.touch()
+        reading, terminal = os.openpty()  # the first token is printed to a terminal only
+        self._process = subprocess.Popen(
+            command,
+            stdout=terminal,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},  # no line is broken
+            start_new_session=True,
+        )
         guard(self._process.pid)
+        os.close(terminal)
+        threading.Thread(target=self._listen, args=(reading,), daemon=True).start()
+
+    def _listen(self, reading: int) -> None:
+        """Write down what appears on the terminal, until it is closed."""
+        with self._said.open("ab", buffering=0) as said, suppress(OSError):
+            while content := os.read(reading, 4096):
+                said.write(content)
+        os.close(reading)
 
     def first_words(self) -> str:
         """Return what it said until it served."""

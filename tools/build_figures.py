@@ -27,6 +27,7 @@ WIDTH, MARGIN = 1000, 20
 
 DEMO = "wattveil demo --out wattveil-demo"
 SERVE = "wattveil serve --data server --port 0"
+TOKEN = "wattveil admin token --data server --name owner --role admin"  # noqa: S105 - a command
 PROFILES = (
     "wattveil simulate --customers 1409 --days 21 --out readings.parquet",
     "wattveil profiles readings.parquet --timezone Europe/London --out homes.parquet",
@@ -137,13 +138,17 @@ def _run(folder: Path, command: str) -> None:
 
 @contextmanager
 def _serving(folder: Path) -> Iterator[tuple[str, str]]:
-    """Run a server until the block ends; yield its address and the first token."""
+    """Run a server until the block ends; yield its address and a token of its owner."""
     with subprocess.Popen(  # noqa: S603 - the command above
         _words(SERVE), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         said = iter(server.stdout or ())
-        token = re.findall(r": (\S+)$", next(said))[0]
+        next(said)  # no token is printed to a pipe
         url = re.findall(r"http\S+", next(said))[0]
+        issued = subprocess.run(  # noqa: S603 - as above
+            _words(TOKEN), cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+        )
+        token = re.findall(r": (\S+)$", issued.stdout.strip())[0]
         try:
             yield url, token
         finally:

@@ -10,6 +10,7 @@
 
 # %%
 import atexit
+import json
 import re
 import subprocess
 import sys
@@ -108,16 +109,20 @@ with (out / "server.log").open("w") as log:
 atexit.register(server.terminate)
 
 
-def printed(pattern: str) -> str:
-    """Return the part of the server's next line that has the pattern."""
-    line = server.stdout.readline() if server.stdout else ""
-    found = re.search(pattern, line)
-    if found is None:
-        raise RuntimeError(f"the server did not start: {line!r}")
-    return found[0]
+def address() -> str:
+    """Return the address that the server prints when it is ready."""
+    for line in server.stdout or ():
+        if found := re.search(r"http://\S+", line):
+            return found[0]
+    raise RuntimeError("the server did not start")
 
 
-owner_token, url = printed(r"wattveil_\S+"), printed(r"http://\S+")
+url = address()
+issue = ["admin", "token", "--data", str(data), "--name", "owner", "--role", "admin", "--json"]
+issued = subprocess.run(
+    [sys.executable, "-m", "wattveil", *issue], stdout=subprocess.PIPE, check=True
+)
+owner_token = json.loads(issued.stdout)["token"]
 owner = wattveil.connect(url, owner_token).transport
 owner.post(
     "/v1/admin/datasets",

@@ -68,6 +68,16 @@ class InvalidOption(typer.BadParameter):
 
 
 @contextmanager
+def private_files() -> Iterator[None]:
+    """Make what is written meanwhile readable by its owner alone; for commands on private rows."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
 def refusals(context: typer.Context | None = None) -> Iterator[None]:
     """Convert errors of Wattveil to a message and an exit code, without a traceback.
 

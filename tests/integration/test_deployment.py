@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import tomllib
 import urllib.request
@@ -34,7 +35,7 @@ from wattveil.server.http.middleware import MAX_LARGE_BYTES
 from wattveil.server.jobs import planner
 from wattveil.server.ledger.database import connect
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.server_state import ServerState
+from wattveil.server.server_state import ServerState, prepared_folder
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
@@ -271,6 +272,27 @@ def test_every_alert_has_a_runbook() -> None:
             assert part in sections[name], (name, part)
 
 
+def test_every_alert_is_tested() -> None:
+    """In the unit tests of Prometheus, each is raised once, with its own words and link."""
+    folder = DEPLOY / "prometheus"
+    groups = yaml.safe_load((folder / "alerts.yaml").read_text())["groups"]
+    alerts = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    cases = yaml.safe_load((folder / "alerts_test.yaml").read_text())["tests"]
+    raised = {
+        one["alertname"]: alert
+        for case in cases
+        for one in case["alert_rule_test"]
+        for alert in one["exp_alerts"]
+    }
+    assert set(raised) == set(alerts)
+    for name, alert in raised.items():
+        stated = alerts[name]
+        assert alert["exp_annotations"]["runbook_url"] == stated["annotations"]["runbook_url"]
+        assert alert["exp_labels"]["severity"] == stated["labels"]["severity"]
+        words = re.split(r"\{\{.*?\}\}", stated["annotations"]["summary"])
+        assert all(one in alert["exp_annotations"]["summary"] for one in words), name
+
+
 def test_server_errors_are_a_ratio_with_a_floor() -> None:
     """One error at night wakes nobody, and neither do probes of a server that is not ready."""
     groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]
@@ -456,9 +478,9 @@ def service_file(database: str, folder: Path) -> tuple[Path, str]:
 # --- systemd --------------------------------------------------------------------------------------
 
 
-def unit() -> str:
-    """Return the unit file."""
-    return (DEPLOY / "systemd" / "wattveil.service").read_text()
+def unit(name: str = "wattveil.service") -> str:
+    """Return a unit file."""
+    return (DEPLOY / "systemd" / name).read_text()
 
 
 def test_settings_of_the_unit_are_options() -> None:
@@ -468,6 +490,33 @@ def test_settings_of_the_unit_are_options() -> None:
     assert named
     assert named <= variables_of_the_server()
     assert re.search(r"^ExecStart=/opt/wattveil/bin/wattveil serve$", unit(), re.MULTILINE)
+    assert re.search(r"^RestartPreventExitStatus=2$", unit(), re.MULTILINE)
+
+
+def test_the_backup_of_the_unit_runs(tmp_path: Path) -> None:
+    """Its command as systemd runs it, in a plain folder, with the database of the service."""
+    text = unit("wattveil-backup.service")
+    (line,) = re.findall("^ExecStart=(.*)$", text, re.MULTILINE)
+    data, backups = tmp_path / "data", tmp_path / "backups"
+    for folder in (data, backups):
+        folder.mkdir()
+    line = line.replace("$$", "$").replace("%%", "%")
+    line = line.replace("/opt/wattveil/bin/wattveil", f"{sys.executable} -m wattveil")
+    line = line.replace("/var/lib/wattveil", str(data)).replace("/var/backups/wattveil", "$OUT")
+    with prepared_folder(data, None):
+        pass
+    given = {**os.environ, "OUT": str(backups)}
+    subprocess.run(shlex.split(line), env=given, check=True, capture_output=True)
+    (made,) = backups.iterdir()
+    assert (made / "backup.json").is_file()
+    database = {**given, "WATTVEIL_SERVE_DATABASE": "postgresql:///town"}
+    refusal = subprocess.run(
+        shlex.split(line), env=database, check=False, capture_output=True, text=True
+    )
+    assert (refusal.returncode, "--database" in refusal.stderr) == (2, True)
+    same = "ProtectSystem|NoNewPrivileges|SystemCallFilter|RestrictAddressFamilies|UMask"
+    for setting in re.findall(rf"^(?:{same})=.*$", unit(), re.MULTILINE):
+        assert f"\n{setting}\n" in text, setting
 
 
 def test_the_stated_resources_suffice_for_three_processes() -> None:
@@ -486,21 +535,28 @@ def test_the_stated_resources_suffice_for_three_processes() -> None:
 
 
 @pytest.mark.skipif(not _ANALYZE, reason="looks at processes as Linux does: no systemd")
-def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units_and_finds_them_hardened(tmp_path: Path) -> None:
     """An unknown or misspelt setting is a warning; exposure is 1.5 of 10 with version 252."""
-    file = tmp_path / "wattveil.service"
-    file.write_text(unit().replace("/opt/wattveil/bin/wattveil", "/bin/true"))
+    names = ("wattveil.service", "wattveil-backup.service", "wattveil-backup.timer")
+    for name in names:
+        text = unit(name).replace("/opt/wattveil/bin/wattveil", "/bin/true")
+        (tmp_path / name).write_text(text)
     checked = subprocess.run(
-        [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
-    )
-    assert (checked.returncode, checked.stderr) == (0, "")
-    exposure = subprocess.run(
-        [_ANALYZE, "security", "--offline=true", "--threshold=20", str(file)],
+        [_ANALYZE, "verify", *(str(tmp_path / name) for name in names)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert exposure.returncode == 0, exposure.stdout[-200:]
+    assert (checked.returncode, checked.stderr) == (0, "")
+    for name in names[:2]:
+        exposure = subprocess.run(
+            [_ANALYZE, "security", "--offline=true", "--threshold=20", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert exposure.returncode == 0, exposure.stdout[-200:]
+    file = tmp_path / names[0]
     file.write_text(unit().replace("NoNewPrivileges", "NoNewPrivilege"))
     checked = subprocess.run(
         [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
@@ -519,7 +575,9 @@ def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def rendered_text(name: str, given: dict[str, Any]) -> str:
-    """Render a template: values, `if`, `else` and one `range`; any other tag is an error."""
+    """Render a template: values, `if`, `else`, one `range`, `required` values and files of the
+    chart; any other tag is an error.
+    """
     lines: list[str] = []
     showing, looping = [True], False
     loop: list[str] = []
@@ -544,19 +602,27 @@ def rendered_text(name: str, given: dict[str, Any]) -> str:
         elif all(showing):
             lines.append(_TAG.sub(lambda found: str(looked_up(found[1], given)), line))
     assert (showing, looping) == ([True], False)
-    text = "\n".join(lines)
-    assert "{{" not in text
-    return text
+    return "\n".join(lines)
 
 
 def filled(line: str, key: str, value: object) -> str:
     """Return a line of a loop, for a pair."""
     named = line.replace("{{ $name }}", key)
-    return named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
+    found = named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
+    assert "{{" not in found
+    return found
 
 
 def looked_up(path: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 - any value
-    """Return a value by its path, such as `.Values.image.tag`, perhaps quoted."""
+    """Return a value by its path, such as `.Values.image.tag`, perhaps quoted; or a file."""
+    if path.startswith("$_ := required"):
+        assert looked_up(path.rsplit(maxsplit=1)[-1], given), "required"
+        return ""
+    if file := re.fullmatch(r'\.Files\.Get "(.+)" \| indent (\d)', path):
+        return textwrap.indent((DEPLOY / "helm/wattveil" / file[1]).read_text(), " " * int(file[2]))
+    path, is_json, _ = path.partition(" | toJson")
+    if is_json:
+        return json.dumps(looked_up(path, given))
     path, is_quoted, _ = path.partition(" | quote")
     if is_quoted:
         return json.dumps(str(looked_up(path, given)))
@@ -571,10 +637,14 @@ def of_chart(**changed: object) -> dict[str, Any]:
     """Return what the templates of the chart are rendered with."""
     values = yaml.safe_load((DEPLOY / "helm/wattveil/values.yaml").read_text())
     assert changed.keys() <= values.keys()
+    with pytest.raises(AssertionError, match="required"):  # no example is taken for a setting
+        rendered("deployment.yaml", {"Values": values, "Release": {"Name": "x"}})
+    values["settings"]["WATTVEIL_SERVE_BEHIND_PROXY"] = "10.42.0.0/16"
+    values["image"]["repository"] = "registry.town.example/wattveil"
     return {"Values": {**values, **changed}, "Release": {"Name": "town", "Namespace": "energy"}}
 
 
-_BACKUP = {"enabled": True, "schedule": "15 2 * * *", "claim": "town-backup"}
+_BACKUP = {"enabled": True, "schedule": "15 2 * * *", "claim": "town-backup", "keep": 30}
 
 
 def test_a_backup_of_the_chart_is_run_beside_its_server(database: str, tmp_path: Path) -> None:
@@ -702,15 +772,46 @@ def test_chart_states_what_the_server_needs(oidc: str) -> None:
 def test_metrics_of_the_chart_are_scraped_inside() -> None:
     """By the Prometheus operator, if it is asked for: the service, its token, the alerts' job."""
     assert rendered("servicemonitor.yaml", of_chart()) == []
-    wanted = of_chart(metrics={"serviceMonitor": True, "tokenSecret": "town-monitor"})
+    labels = {"release": "prometheus"}
+    chosen = {"serviceMonitor": True, "tokenSecret": "town-monitor", "labels": labels}
+    wanted = of_chart(metrics={**chosen, "rules": True})
+    assert rendered("prometheusrule.yaml", of_chart()) == []
+    (rule,) = rendered("prometheusrule.yaml", wanted)
+    alerts = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
+    assert rule["spec"] == yaml.safe_load(alerts), "cp deploy/prometheus/alerts.yaml to the chart"
+    assert (DEPLOY / "helm/wattveil/files/alerts.yaml").read_text() == alerts
     (monitor,) = rendered("servicemonitor.yaml", wanted)
+    assert monitor["metadata"]["labels"] == rule["metadata"]["labels"] == labels
     service, _ = rendered("service.yaml", wanted)
     _, closed = rendered("ingress.yaml", wanted)
-    labels, chosen = service["metadata"]["labels"], monitor["spec"]["selector"]["matchLabels"]
-    assert chosen.items() <= labels.items()
+    own, selected = service["metadata"]["labels"], monitor["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= own.items()
     assert "labels" not in closed["metadata"]
-    assert labels[monitor["spec"]["jobLabel"]] == "wattveil"  # as the alerts expect
+    assert own[monitor["spec"]["jobLabel"]] == "wattveil"  # as the alerts expect
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {one["name"] for one in service["spec"]["ports"]}
     assert endpoint["path"] == "/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "town-monitor", "key": "token"}
+
+
+def test_pods_of_the_chart_are_placed_and_reached_as_chosen() -> None:
+    """Server and backup alike; with the policy, only the controller and Prometheus connect."""
+    place = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "energy"}]}
+    given = of_chart(**place, backup=_BACKUP)
+    given["Values"]["image"]["pullSecrets"] = [{"name": "registry"}]
+    (deployment,), (job,) = rendered("deployment.yaml", given), rendered("backup.yaml", given)
+    templates = [deployment["spec"]["template"], job["spec"]["jobTemplate"]["spec"]["template"]]
+    expected = {**place, "imagePullSecrets": [{"name": "registry"}]}
+    for template in templates:
+        assert expected.items() <= template["spec"].items()
+    assert rendered("networkpolicy.yaml", given) == []
+    names = {"ingressNamespace": "edge", "monitoringNamespace": "watch"}
+    (policy,) = rendered("networkpolicy.yaml", of_chart(networkPolicy={"enabled": True, **names}))
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    assert all(selected.items() <= one["metadata"]["labels"].items() for one in templates)
+    (rule,) = policy["spec"]["ingress"]
+    sources = [one["namespaceSelector"]["matchLabels"].popitem()[1] for one in rule["from"]]
+    assert sources == ["edge", "watch"]
+    (port,) = rule["ports"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert port["port"] == container["ports"][0]["containerPort"]

@@ -322,11 +322,13 @@ def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data
         furnish(server)
         released(server, "first")
     (bundle,) = (one for one in (data / "releases").iterdir() if one.is_dir())
+    write_backup(data, None, tmp_path / "whole")
     bundle.rename(tmp_path / "away")
     arguments = ["admin", "backup", "--data", str(data), "--out", str(tmp_path / "backup")]
-    result = CliRunner().invoke(app, [*arguments, "--json"])
+    result = CliRunner().invoke(app, [*arguments, "--keep", "1", "--json"])
     assert result.exit_code == 1
     assert json.loads(result.stdout)["damaged"] == [bundle.name]
+    assert json.loads(result.stdout)["removed"] == [], "the older backup has the bundle"
     restored = CliRunner().invoke(
         app,
         [
@@ -347,18 +349,18 @@ def test_files_of_an_earlier_database_are_refused(tmp_path: Path, ending: str) -
 
 
 def test_the_folder_and_the_mark_of_a_running_server_are_refused(
-    place: Place, elsewhere: NewPlace, tmp_path: Path
+    place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
 ) -> None:
     """Its mark is not final: it may charge after the comparison."""
     backup, target = tmp_path / "backup", elsewhere()
-    mark = place.folder / "ledger.heads"
+    mark = data / "ledger.heads"
     link = tmp_path / "linked.heads"
     link.symlink_to(mark)
-    with serving(place.folder, place.database) as server:
+    with serving(data, place.database) as server:
         furnish(server)
-        write_backup(place.folder, place.database, backup)
+        write_backup(data, place.database, backup)
         with pytest.raises(InvalidParameterError, match="stop the server"):
-            restore_backup(backup, place.folder, target.database)
+            restore_backup(backup, data, target.database)
         for one in (mark, link):
             with pytest.raises(InvalidParameterError, match="a server that was stopped"):
                 restore_backup(backup, target.folder, target.database, mark=one)
@@ -367,7 +369,7 @@ def test_the_folder_and_the_mark_of_a_running_server_are_refused(
     with pytest.raises(LedgerBehindError):
         restore_backup(backup, target.folder, target.database, mark=mark)
     last = tmp_path / "last"
-    write_backup(place.folder, place.database, last)
+    write_backup(data, place.database, last)
     assert restore_backup(last, target.folder, target.database, mark=mark).journals_lost == 0
     with target.open() as ledger:
         assert ledger.pending() == []

@@ -174,7 +174,7 @@ def test_a_full_disk_is_no_failed_computation(
         if len(tried) > 2:
             return draw(self, task)
         tried[-1].mkdir()  # what was written until the disk was full
-        return {"done": False, "temporary": True}
+        return {"done": False, "temporary": "ENOSPC"}
 
     monkeypatch.setattr(InProcessCompute, "run_task", no_room_twice)
     done = order(server)
@@ -248,7 +248,7 @@ def test_a_request_is_priced_and_planned_once(
 
 
 def test_data_that_are_gone_cost_nothing(
-    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Refused before the charge; what was drawn is still there; what was paid waits for them."""
     first = order(server)
@@ -265,7 +265,10 @@ def test_data_that_are_gone_cost_nothing(
     )  # they went a moment later
     paid = order(server, 2)
     assert paid.status == 202
-    time.sleep(0.1)  # several tries
+    while (waits := "storing failed: profiles: ENOENT") not in caplog.messages:
+        time.sleep(0.01)
+    (line, *_) = (one for one in caplog.records if one.getMessage() == waits)
+    assert vars(line)["fields"] == {"release": paid.header("location").rpartition("/")[2]}
     assert state(server, paid) == "computing"
     away.rename(profiles)
     server.settle()
@@ -277,9 +280,10 @@ def test_the_compute_child_reports_disk_errors_only(
 ) -> None:
     """A disk that is full or gone is reported, as it depends on no rows; other causes are not."""
     said = {
-        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "temporary": True},
-        OSError(errno.ENOENT, "profiles/homes.parquet"): {"done": False, "temporary": True},
-        OSError(errno.EINVAL, "customer 4711"): {"done": False, "temporary": False},
+        OSError(errno.ENOSPC, "No space left"): {"done": False, "temporary": "ENOSPC"},
+        OSError(errno.EIO, "x", "/state"): {"done": False, "temporary": "EIO"},
+        OSError(errno.ENOENT, "x", "/a"): {"done": False, "temporary": "profiles: ENOENT"},
+        OSError(errno.EINVAL, "customer 4711"): {"done": False},
         ValueError("row 17 of customer 4711"): {"done": False},
     }
     for error, expected in said.items():
@@ -288,7 +292,8 @@ def test_the_compute_child_reports_disk_errors_only(
             raise error
 
         monkeypatch.setattr(compute_child, "release", fail)
-        assert compute_child.run_task({"do": "release"}) == expected
+        task = {"do": "release", "profiles": "/a", "customer_list": None}
+        assert compute_child.run_task(task) == expected
 
 
 def test_a_server_does_not_start_on_an_old_backup_or_on_nothing(tmp_path: Path) -> None:

@@ -19,14 +19,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.live_server import (
     QUICK,
     Browser,
+    ComputeHere,
     Running,
     computing_here,
     furnish,
     refused,
     serving,
 )
+from wattveil.server.auth import principals
 from wattveil.server.http.problems import Code
-from wattveil.server.observe import readiness
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.observe import readiness, server_metrics
 from wattveil.server.observe.json_logs import JsonFormatter
 from wattveil.server.observe.request_record import SecurityEvent
 from wattveil.server.observe.tracing import RequestTracer
@@ -36,7 +39,7 @@ _DASHBOARD = _REPOSITORY / "deploy" / "grafana" / "wattveil.json"
 _ALERTS = _REPOSITORY / "deploy" / "prometheus" / "alerts.yaml"
 _LABELS = {
     *("method", "route", "status", "code", "event", "component"),
-    *("dataset", "tier", "state", "version", "le"),
+    *("dataset", "tier", "state", "version", "le", "role"),
 }
 
 
@@ -75,29 +78,45 @@ def value_of(samples: Samples, name: str, **labels: str) -> float:
 
 def test_liveness_and_readiness_need_no_token(server: Running) -> None:
     """Supervisors have none."""
-    for path in ("/livez", "/readyz"):
+    for path, expected in (("/livez", {}), ("/readyz", {"failing": list[str]()})):
         answer = server.send("GET", path, as_=None)
-        assert (answer.status, answer.json) == (200, {"status": "ok"})
+        assert (answer.status, answer.json) == (200, {"status": "ok", **expected})
 
 
 def test_each_failing_component_is_named_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process stays alive, and the problem has the names of components alone."""
+    """The process stays alive, and the report has the names of components alone.
+
+    It is a problem only if nothing can be read: a proxy would withdraw the only server.
+    """
     monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
     monkeypatch.setattr(readiness, "_MAX_SECONDS", 600.0)  # however busy disk and processors are
     with serving(tmp_path) as server:
 
         def failing() -> list[str]:
             assert server.send("GET", "/livez", as_=None).status == 200
-            answer = refused(server.send("GET", "/readyz", as_=None), Code.UNAVAILABLE)
-            assert set(answer.json) == {"type", "title", "status", "code", "failing"}
+            answer = server.send("GET", "/readyz", as_=None)
             names: list[str] = answer.json["failing"]
+            if {"database", "key"} & {*names}:
+                refused(answer, Code.UNAVAILABLE)
+                assert set(answer.json) == {"type", "title", "status", "code", "failing"}
+                assert answer.json["title"] == "the server is not ready"
+            else:
+                assert (answer.status, answer.json["status"]) == (200, "degraded")
+                assert set(answer.json) == {"status", "failing"}
             return names
 
         with monkeypatch.context() as patch:
             patch.setattr(readiness, "MIN_FREE_BYTES", 2**62)
-            assert failing() == ["disk"]
+            with logged() as lines:
+                assert failing() == ["disk"]
+            (line,) = (one for one in lines() if one["message"] == "not ready")
+            assert (line["component"], line["cause"]) == ("disk", "ENOSPC")
+            patch.setattr(server_metrics, "_LOW_BYTES", 2**62)
+            assert value_of(scraped_as_owner(server), "wattveil_disk_low") == 1
+        monkeypatch.setattr(server_metrics, "_LOW_BYTES", 0)
+        assert value_of(scraped_as_owner(server), "wattveil_disk_low") == 0
         key = tmp_path / "release.key"
         hidden = key.rename(tmp_path / "hidden")
         assert failing() == ["key"]
@@ -167,6 +186,85 @@ def test_figures_agree_with_the_api(server: Running) -> None:
     assert value_of(samples, "wattveil_releases", dataset="homes", state="failed") == 0
     assert value_of(samples, "wattveil_queue_length") == 0
     assert value_of(samples, "wattveil_queue_limit") == 20
+    assert value_of(samples, "wattveil_queue_longest") == 0
+    assert value_of(samples, "wattveil_last_backup_timestamp_seconds") == 0
+
+
+def test_a_data_set_without_its_file_is_reported(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charges would wait without an error; the file of one that is closed may be deleted."""
+    monkeypatch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)
+
+    def missing() -> dict[str, float]:
+        found = scraped(server)["wattveil_datasets_without_file"]
+        return {labels["dataset"]: value for labels, value in found}
+
+    assert missing() == {"homes": 0}
+    folder = server.state.folder / "profiles"
+    for name in ("homes.parquet", "customers.txt"):
+        hidden = (folder / name).rename(folder / "hidden")
+        assert missing() == {"homes": 1}
+        hidden.rename(folder / name)
+    assert missing() == {"homes": 0}
+
+
+def test_a_closed_data_set_has_no_figures_of_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alert about it would stay for ever; its releases are still counted."""
+    monkeypatch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)
+    with computing_here(), serving(tmp_path) as server:
+        furnish(server)
+        budgets = ("wattveil_budget_spent_ratio", "wattveil_epsilon_left")
+        before = scraped_as_owner(server)
+        assert {labels["dataset"] for name in budgets for labels, _ in before[name]} == {"homes"}
+        closed = server.send("POST", "/v1/admin/datasets/homes/close", {"reason": "x"})
+        assert closed.status == 200
+        after = scraped_as_owner(server)
+        for name in (*budgets, "wattveil_datasets_without_file"):
+            assert name not in after
+        assert {labels["dataset"] for labels, _ in after["wattveil_releases"]} == {"homes"}
+
+
+def test_tokens_that_expire_and_waiting_orders_are_counted_by_principal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first administrator or monitor without a valid token; the longest queue of anybody."""
+    monkeypatch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)
+    day = 86400.0
+    with computing_here(), serving(tmp_path) as server:
+        furnish(server)
+
+        def days(role: str) -> list[int]:
+            found = scraped_as_owner(server).get("wattveil_token_expiry_seconds", [])
+            return [round((at - time.time()) / day) for own, at in found if own["role"] == role]
+
+        def token(name: str, kind: str, valid: int) -> None:
+            role = PrincipalKind(kind)
+            principals.issue_token_locally(tmp_path, None, name, role=role, days=valid)
+
+        assert (days("admin"), days("monitor"), days("analyst")) == ([90], [], [])
+        token("prometheus", "monitor", 365)
+        token("prometheus", "monitor", 7)  # it has a longer one
+        token("deputy", "admin", 30)
+        assert (days("admin"), days("monitor")) == ([30], [365])
+        server.send("POST", "/v1/admin/principals/deputy/disable", {})
+        assert days("admin") == [90]
+        go_on = threading.Event()
+
+        def wait(*_: object, **__: object) -> dict[str, Any]:
+            go_on.wait()
+            return {"done": False}
+
+        monkeypatch.setattr(ComputeHere, "run_task", wait)
+        for number in range(3):
+            server.order(f"a{number}", {**QUICK, "epsilon": 0.1 + number / 100})
+        server.order("b", {**QUICK, "epsilon": 0.2}, as_="bob")
+        samples = scraped_as_owner(server)
+        assert value_of(samples, "wattveil_queue_longest") == 3
+        assert value_of(samples, "wattveil_queue_length") == 4
+        go_on.set()
 
 
 def test_requests_refusals_and_events_are_counted(server: Running) -> None:
@@ -219,11 +317,13 @@ def test_no_label_and_no_figure_depends_on_rows(server: Running) -> None:
 
 def test_dashboard_and_alerts_use_exported_names_and_labels(server: Running) -> None:
     """A panel whose metric does not exist would stay empty, and an alert silent."""
-    refused(server.send("GET", "/v1/admin/principals", as_="ann"), Code.FORBIDDEN)
-    # A counter is exported once it has counted, which follows the response.
-    counted = {"wattveil_refusals_total", "wattveil_security_events_total"}
-    await_records(lambda: counted <= set(scraped(server)))
     samples = scraped(server)
+    # They begin at 0, so that an alert sees the first increase.
+    codes = {own["code"] for own, _ in samples["wattveil_refusals_total"]}
+    assert codes == {code.name.lower() for code in Code}
+    events = {own["event"] for own, _ in samples["wattveil_security_events_total"]}
+    assert events == {*SecurityEvent}
+    assert not any(name.endswith("_created") for name in samples)
     panels = json.loads(_DASHBOARD.read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     queries += re.findall(r"^ +expr: (.+)$", _ALERTS.read_text(), flags=re.MULTILINE)
@@ -231,7 +331,7 @@ def test_dashboard_and_alerts_use_exported_names_and_labels(server: Running) -> 
     used = {name for query in queries for name in re.findall(r"\b(?:wattveil|process)_\w+", query)}
     elsewhere = {"wattveil_request_seconds_bucket", "wattveil_tls_certificate_expiry_seconds"}
     assert used <= set(samples) | elsewhere, used - set(samples)  # the last one with TLS alone
-    ours = {name for name in samples if name.startswith("wattveil_") and "created" not in name}
+    ours = {name for name in samples if name.startswith("wattveil_")}
     unused = ours - used - {"wattveil_request_seconds_count", "wattveil_request_seconds_sum"}
     assert unused == set(), "every metric has a panel or an alert"
     for query in queries:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Place
-from tests.live_server import Answer, Browser, Running, put_profiles, registration
+from tests.live_server import Answer, Browser, Running, owner_token, put_profiles, registration
 from tests.process_guard import guard, unguard
 from tests.sample_ledgers import broken, order, populate
 from wattveil.errors import InvalidParameterError, LedgerBehindError
@@ -117,8 +117,9 @@ def started(site: Place) -> Iterator[Processes]:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        if found := re.search(r"wattveil_\S+", line):
-            known["owner"], line = found[0], process.stdout.readline()
+        if "wattveil admin token" in line:  # the first start
+            known["owner"] = owner_token(site.folder, site.database)
+            line = process.stdout.readline()
         port = re.search(r"http://127.0.0.1:(\d+)", line)
         assert port is not None, log.read_text()
         no_state: Any = None

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
-from wattveil.terminal import plain, refusals
+from wattveil.terminal import plain, private_files, refusals
 from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:
@@ -170,8 +171,8 @@ def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None
 
 @contextmanager
 def ledger_refusals(context: typer.Context | None = None) -> Iterator[None]:
-    """Turn refusals and a missing extra into a message and an exit code."""
-    with refusals(context):
+    """Turn refusals and a missing extra into a message; what is written is for its owner alone."""
+    with private_files(), refusals(context):
         try:
             yield
         except ModuleNotFoundError as error:
@@ -196,8 +197,10 @@ def token(
 
         kind = checks.enum_value("role", role, PrincipalKind)
         text = principals.issue_token_locally(data, database, name, role=kind, days=days)
-    result = {"name": name, "role": role, "token": text}
-    print_result(result, f"Token of {name}, shown this once: {text}", as_json=as_json)
+    until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    result = {"name": name, "role": role, "token": text, "valid_until": until}
+    shown = f"Token of {name}, valid until {until}, shown this once: {text}"
+    print_result(result, shown, as_json=as_json)
 
 
 def profiles(

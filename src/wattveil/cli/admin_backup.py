@@ -19,6 +19,13 @@ def backup(
     context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="New folder; private, as it contains the keys.")],
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Remove the oldest backups of this server beside --out, so that this many remain.",
+        ),
+    ] = None,
     data: Data = Path(),
     database: Database = None,
     as_json: AsJson = False,
@@ -30,15 +37,18 @@ def backup(
     with ledger_refusals(context):
         from wattveil.server.backup.write_backup import write_backup  # noqa: PLC0415 - needs the extra
 
-        done = write_backup(data, database, out)
+        done = write_backup(data, database, out, keep=keep)
     result = {
         "out": str(done.out),
         "entries": done.entries,
         "bundles": done.bundles,
         "damaged": list(done.damaged),
+        "removed": list(done.removed),
     }
     found = f"{format_count(done.entries, 'entry')} and {format_count(done.bundles, 'bundle')}"
     text = f"{found} in {out}. Private: it contains the keys. Store it encrypted, elsewhere."
+    if done.removed:
+        text += f" Removed: {', '.join(done.removed)}."
     print_result(result, text, as_json=as_json)
     if done.damaged:
         typer.echo(f"Missing or changed bundles: {', '.join(done.damaged)}", err=True)

@@ -33,7 +33,15 @@ from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES
 from wattveil.readings.row_checks import Drop
-from wattveil.terminal import check_folders, counting_bar, plain, print_error, refusals, working
+from wattveil.terminal import (
+    check_folders,
+    counting_bar,
+    plain,
+    print_error,
+    private_files,
+    refusals,
+    working,
+)
 from wattveil.web.formatting import format_count, format_number
 
 if TYPE_CHECKING:  # pyspark is an extra
@@ -236,7 +244,7 @@ def profiles(
     rules = rules.for_readings(options)
     out = _given(out)
     try:
-        with refusals(context):
+        with private_files(), refusals(context):
             written = {"out": Path(out), "report": report, "problems_to": problems_to}
             _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
             spark = chosen_engine(engine, master)
@@ -266,11 +274,9 @@ def profiles(
                 _write_quality(build, report, problems_to)
                 found = (*assumed, *_extreme(build), *outside_period(build, readings))
                 made = _written(build, rules, out, found)
-    except duckdb.OutOfMemoryException as error:
-        print_error(f"--memory-mb must be larger than {memory_mb}: the readings need more memory")
-        raise typer.Exit(1) from error
     except duckdb.Error as error:
-        print_error(str(error))
+        short = f"--memory-mb must be larger than {memory_mb}: the readings need more memory"
+        print_error(short if isinstance(error, duckdb.OutOfMemoryException) else str(error))
         raise typer.Exit(1) from error
     failed = {} if made.account.profiles else no_profiles(made)
     if as_json:

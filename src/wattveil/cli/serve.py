@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +91,7 @@ def serve(
 ) -> None:
     """Serve releases to analysts, within budgets, until Ctrl-C. The first start prints a token.
 
+    The token is printed to a terminal only. Elsewhere, `wattveil admin token` issues one.
     Every option can be given as an environment variable instead, --tls-key as
     WATTVEIL_SERVE_TLS_KEY; values of a repeated one are separated by spaces.
     """
@@ -109,6 +111,7 @@ def serve(
             processes=processes,
             compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
+            shows_token=sys.stdout.isatty(),
             openid=_openid(
                 oidc_issuer,
                 oidc_client_id,

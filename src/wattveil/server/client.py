@@ -9,7 +9,8 @@
 
 Rules of every request: one server, whose token is sent to no other host; no redirects; no cookies;
 certificates of TLS are checked against the trust store of the system, or against `SSL_CERT_FILE`;
-time and size of a response are limited; nothing is repeated.
+time and size of a response are limited; nothing is repeated but the question whether a release is
+computed.
 """
 
 import hashlib
@@ -47,6 +48,7 @@ _TIMEOUT = httpx.Timeout(120.0)  # of each step: to connect, to send, to receive
 _MAX_JSON_BYTES = 64 * 2**20
 _MAX_FILE_BYTES = 2**30  # also of an archive after it is unpacked
 _MAX_PAUSE_SECONDS = 5.0
+_RESTARTING = ("unreachable", "unavailable", "not_recorded", "502", "503", "504")
 _STANDARD_FIELDS = ("type", "title", "status", "code")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -287,10 +289,7 @@ class RemoteDataset:
         return RemoteBudget(self.transport.get(path))
 
     def quote(self, **choices: Any) -> "Quote":  # noqa: ANN401 - the server has the rules
-        """Return the privacy cost and expected error of a release; nothing is charged.
-
-        Choices as for `release`.
-        """
+        """Return privacy cost and expected error of choices as for `release`; charges nothing."""
         return Quote(self.transport.post(f"{self._address}/quotes", choices))
 
     def release(
@@ -380,10 +379,8 @@ class RemoteReleases(list[dict[str, Any]], Result):
     """Releases of the principal and those shared with it, as sent by the server."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        columns: dict[str, list[Any]] = {
-            name: [one.get(name) for one in self]
-            for name in ("id", "dataset", "ordered_by", "ordered_at", "state")
-        }
+        names = ("id", "dataset", "ordered_by", "ordered_at", "state")
+        columns: dict[str, list[Any]] = {name: [one.get(name) for one in self] for name in names}
         for name in ("tier", "epsilon"):
             columns[name] = [(one.get("request") or {}).get(name) for one in self]
         columns["same_as"] = [one.get("same_as") for one in self]
@@ -414,9 +411,15 @@ class RemoteRelease(ReleaseTables):
         return str(_member(self.transport.get(self._address), "state"))
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is computed; raise the problem of the server if it failed."""
-        until, pause = time.monotonic() + seconds, 0.1
-        while (state := self.state) == "computing":
+        """Wait until it is computed, also if the server restarts; raise its problem if it fails."""
+        until, pause, state = time.monotonic() + seconds, 0.1, ""
+        while True:
+            try:
+                if (state := self.state) != "computing":
+                    break
+            except ServerRefusalError as error:
+                if error.code not in _RESTARTING or time.monotonic() > until:
+                    raise
             if time.monotonic() > until:
                 raise TimeoutError(f"release {self.id} is still being computed; read it later")
             time.sleep(pause)

@@ -25,9 +25,9 @@ from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
-from wattveil.server.ledger.database import database_url
+from wattveil.server.ledger.database import check_no_password, database_url
 from wattveil.server.observe.json_logs import set_up_logs
-from wattveil.server.observe.lifecycle_logs import log_keys, log_start
+from wattveil.server.observe.lifecycle_logs import log_keys, log_permissions, log_start
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.processes.server_health import WORKER, ServerHealth
 from wattveil.server.processes.supervisor import ENDINGS, Supervisor, end, process_context
@@ -70,14 +70,19 @@ def run(
     processes: int = 1,
     compute_processes: int = 1,
     echo: Callable[[str], None],
+    shows_token: bool = True,
     openid: OpenIdSettings | None = None,
 ) -> None:
-    """Serve a data folder. Returns when the server was stopped and has closed everything."""
+    """Serve a data folder. Returns when the server was stopped and has closed everything.
+
+    The first token is shown only to a terminal: journals and logs of pods are kept and copied.
+    """
+    check_no_password(database)
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or bool(behind_proxy))
     check_processes(processes, data, database)
-    if openid is not None:
-        _provider(openid)  # refused now, rather than by the processes that use it
+    # Refused now, rather than by the processes that use it.
+    provider = None if openid is None else _provider(openid)
     settings = _Settings(data.absolute(), database, way, openid, compute_processes)
     set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
@@ -88,15 +93,22 @@ def run(
         signal.signal(told, end)
 
     def announce(first_admin_token: str | None) -> None:
-        if first_admin_token is not None:
+        if first_admin_token is not None and shows_token:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {first_admin_token}")
+        elif first_admin_token is not None:
+            named = "" if database is None else f" --database {database}"
+            command = f"wattveil admin token --data {data}{named} --name {FIRST_ADMIN} --role admin"
+            echo(f"No token is printed outside of a terminal. Run there: {command}")
         scheme = "http" if tls == (None, None) else "https"
         url = f"{scheme}://{host}:{listener.getsockname()[1]}"
         echo(f"Serving {data} at {url}")
         log_start(url, data, database)
         log_keys(data)
+        log_permissions(data)
         if tls[0] is not None:
             log_expiry(tls[0])
+        if provider is not None:  # it may take seconds, and tokens work without it
+            threading.Thread(target=provider.check, daemon=True).start()
 
     with _listening(host, port) as listener:
         if processes > 1:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
+from tests.sample_ledgers import populate
 from wattveil.cli import app
 from wattveil.server.auth import principals
 from wattveil.server.ledger.administration import PrincipalKind
@@ -47,6 +49,26 @@ def test_a_lost_token_is_replaced_while_the_server_runs(data: Path) -> None:
         for change in ("UPDATE act SET what = ''", "DELETE FROM act"):
             with pytest.raises(DBAPIError), writing(ledger.engine).begin() as connection:
                 connection.execute(text(change))
+
+
+def test_a_database_with_entries_needs_the_folder_of_its_server(tmp_path: Path) -> None:
+    """Another folder is no file access: nobody is created; the right one is accepted."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    address = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    arguments = ("--database", address, "--name", "eve", "--role", "admin")
+    with Ledger.open(own, address) as ledger:
+        assert run("--data", own, *arguments)[0] == 0  # before the first entry
+        populate(ledger)
+        for folder in (other, tmp_path):
+            code, said = run("--data", folder, *arguments[:3], "mallory", *arguments[4:])
+            assert (code, "the data folder of the server" in said) == (2, True), said
+        with ledger.reading() as connection:
+            assert "mallory" not in {one["name"] for one in principals.list_principals(connection)}
+        code, said = run("--data", own, *arguments, "--days", "3")
+        assert code == 0
+        until = (datetime.now(UTC) + timedelta(days=3)).date()
+        assert f"valid until {until}" in said or f"valid until {until - timedelta(1)}" in said
 
 
 def test_a_new_principal_is_admitted_and_roles_are_not_changed(data: Path) -> None:

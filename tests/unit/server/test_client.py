@@ -6,6 +6,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -272,6 +273,35 @@ def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(client, "_TIMEOUT", httpx.Timeout(0.3))
     with peer(None) as one, pytest.raises(ServerRefusalError, match=r"unreachable.*ReadTimeout"):
         Transport(one.url, TOKEN).get("/x")
+
+
+def test_a_restart_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is read again until the time is over; a refusal is no restart."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    states: list[str] = []
+
+    def read(_: RemoteRelease) -> str:
+        found = states.pop(0) if len(states) > 1 else states[0]
+        if found in {"computing", "ok"}:
+            return found
+        raise ServerRefusalError(found, "x", {})
+
+    monkeypatch.setattr(RemoteRelease, "state", property(read))
+    release = RemoteRelease(Transport("https://data.example", TOKEN), "1-2")
+    states[:] = ["computing", "unreachable", "503", "unavailable", "ok"]
+    release.wait(60)
+    assert states == ["ok"]
+    for said, error, code in (
+        ("unreachable", ServerRefusalError, "unreachable"),  # until the end
+        ("unauthorized", ServerRefusalError, "unauthorized"),  # at once
+        ("computing", TimeoutError, "still being computed"),
+    ):
+        states[:], before = [said], clock[0]
+        with pytest.raises(error, match=code):
+            release.wait(60)
+        assert (clock[0] - before >= 60) == (said != "unauthorized")
 
 
 def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

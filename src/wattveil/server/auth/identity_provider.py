@@ -75,6 +75,9 @@ class Identity:
 class IdentityProvider(Protocol):
     """A provider at which people sign in."""
 
+    def check(self) -> None:
+        """Read the description of the provider; why it fails is in the log."""
+
     def begin(self, redirect_uri: str, *, to: str, seconds: float) -> tuple[str, PendingSignIn]:
         """Return the address at the provider to send a browser to, and what to keep meanwhile."""
 

@@ -5,11 +5,14 @@ is asymmetric, issuer and audience are those that were configured, and it has no
 token of a sign-in has the nonce of that sign-in as well. What a person may do follows from groups.
 """
 
+import logging
 import math
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -31,6 +34,8 @@ from wattveil.server.auth.identity_provider import (
 from wattveil.server.auth.principals import random_secret
 from wattveil.server.ledger.administration import PrincipalKind
 
+_LOG = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
@@ -48,6 +53,21 @@ cause such requests, and must not occupy the threads of the server while a provi
 _LEEWAY_SECONDS = 30
 """Permitted difference of clocks."""
 _SCOPE = "openid profile"
+_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (socket.gaierror, "its host name is not known: check --oidc-issuer and DNS"),
+    (ssl.SSLError, "TLS failed: check its certificate and the certificate authorities"),
+    (ConnectionRefusedError, "it refused the connection"),
+    (httpx.TimeoutException, "it did not respond in time"),
+    (httpx.TransportError, "it cannot be reached"),
+    (ValueError, "it sent no JSON"),
+)
+"""Why a request failed, the first that is in the chain of errors."""
+_OAUTH_CAUSES = {
+    "invalid_client": "it does not accept the client: check --oidc-client-id and the secret",
+    "unauthorized_client": "it does not accept the client: check --oidc-client-id and the secret",
+    "invalid_grant": "it does not accept the code of a sign-in",
+}
+"""By the error that a token endpoint states (RFC 6749)."""
 
 
 class OpenIdProvider:
@@ -58,6 +78,11 @@ class OpenIdProvider:
         self._metadata = _Fetched(self._fetch_metadata)
         self._keys = _Fetched(self._fetch_keys)
         self._exchanges = threading.BoundedSemaphore(MAX_WAITING)
+
+    def check(self) -> None:
+        """Read the description of the provider; why it fails is in the log."""
+        with suppress(ProviderError):
+            self._endpoint("authorization_endpoint")
 
     def begin(self, redirect_uri: str, *, to: str, seconds: float) -> tuple[str, PendingSignIn]:
         """Return the address at the provider to send a browser to, and what to keep meanwhile."""
@@ -98,14 +123,18 @@ class OpenIdProvider:
             answer = _request("POST", address, fields, auth)
         text = answer.get("id_token")
         if not isinstance(text, str):
-            raise ProviderError
-        claims = self._claims(
-            text,
-            CodeIDToken,
-            audience=self.settings.client_id,
-            nonce=pending.nonce,
-            client_id=self.settings.client_id,
-        )
+            raise _failed("it sent no ID token")
+        try:
+            claims = self._claims(
+                text,
+                CodeIDToken,
+                audience=self.settings.client_id,
+                nonce=pending.nonce,
+                client_id=self.settings.client_id,
+            )
+        except ProviderError:
+            cause = "its ID token is not accepted: check issuer, audience and clocks"
+            raise _failed(cause) from None
         return self._identity(claims)
 
     def identify(self, text: str) -> Identity | None:
@@ -175,18 +204,18 @@ class OpenIdProvider:
         issuer = self.settings.issuer
         found = _request("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != issuer:
-            raise ProviderError
+            raise _failed("its issuer is not that of --oidc-issuer, to the letter")
         return found
 
     def _endpoint(self, name: str) -> str:
         """Return an address of the provider, from its own description."""
         address = self._metadata.get(_KEPT_SECONDS).get(name)
         if not isinstance(address, str):
-            raise ProviderError
+            raise _failed("its description lacks an endpoint")
         try:
             check_address(name, address)
         except InvalidParameterError:
-            raise ProviderError from None
+            raise _failed("an endpoint is no https:// address") from None
         return address
 
 
@@ -252,8 +281,27 @@ def _request(
     try:
         answer = httpx.request(method, address, data=fields, auth=auth, timeout=_MAX_SECONDS)
         content = answer.raise_for_status().json()
-    except (httpx.HTTPError, ValueError):
-        raise ProviderError from None
+    except (httpx.HTTPError, ValueError) as error:
+        raise _failed(_cause(error)) from None
     if not isinstance(content, dict):
-        raise ProviderError
+        raise _failed("it sent no JSON object")
     return content
+
+
+def _cause(error: Exception) -> str:
+    """Return why a request failed: of a fixed list, never a text of the provider."""
+    if isinstance(error, httpx.HTTPStatusError):
+        with suppress(ValueError, KeyError, TypeError):
+            return _OAUTH_CAUSES[error.response.json()["error"]]
+        return f"it responded with status {error.response.status_code}"
+    chain: list[BaseException] = [error]
+    while (earlier := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(earlier)
+    found = (words for kind, words in _CAUSES if any(isinstance(one, kind) for one in chain))
+    return next(found, "it cannot be reached")
+
+
+def _failed(cause: str) -> ProviderError:
+    """Log why the provider failed, for the operator, and return the error that says no more."""
+    _LOG.warning("the identity provider failed: %s", cause)
+    return ProviderError()

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
@@ -24,9 +24,10 @@ from wattveil.server.ledger.administration import (
     principal_id,
 )
 from wattveil.server.ledger.database import existing_database, migrate, writing
+from wattveil.server.ledger.high_water_mark import FILE as HIGH_WATER_MARK
 from wattveil.server.ledger.journal import LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import principal, principal_event, token
+from wattveil.server.ledger.ledger_tables import entry, identity, principal, principal_event, token
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 PREFIX = "wattveil_"
@@ -129,6 +130,18 @@ _GOOD = (
 )
 _FIND = _GOOD.where(token.c.sha256 == bindparam("given"))
 _BY_NUMBER = _GOOD.where(token.c.id == bindparam("number"))
+_LAST_TOKENS = (
+    select(principal.c.kind, func.max(token.c.expires_at))
+    .join(principal, principal.c.id == token.c.principal_id)
+    .where(
+        token.c.revoked_at.is_(None),
+        token.c.expires_at > bindparam("now"),
+        principal.c.disabled_at.is_(None),
+        principal.c.kind.in_([PrincipalKind.ADMIN.value, PrincipalKind.MONITOR.value]),
+        principal.c.id.not_in(select(identity.c.principal_id)),
+    )
+    .group_by(principal.c.id, principal.c.kind)
+)
 
 
 FIRST_ADMIN = "owner"
@@ -219,6 +232,18 @@ def valid_tokens(connection: Connection, name: str) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(found.order_by(token.c.id.desc())).mappings()]
 
 
+def first_expiries(connection: Connection) -> dict[str, datetime]:
+    """Return by role when the first administrator or monitor has no valid token left.
+
+    People who sign in at a provider are left out: each of their sessions has a token of its own.
+    """
+    found: dict[str, datetime] = {}
+    for kind, expires_at in connection.execute(_LAST_TOKENS, {"now": now()}):
+        until = datetime.fromisoformat(expires_at)
+        found[kind] = min(until, found.get(kind, until))
+    return found
+
+
 def disable(ledger: Ledger, name: str, *, by: str) -> None:
     """Disable a principal; its releases stay readable to administrators."""
 
@@ -244,10 +269,16 @@ def issue_token_locally(
     """Return a new token for an operator with file access, also while the server runs.
 
     A principal that is new is created. No journal changes, and so the high-water mark does not.
+    Whoever can reach another database than that of the folder has no file access to its server: if
+    its ledger has entries, the folder must have the high-water mark.
     """
     with existing_database(data, database) as engine:
         migrate(engine)
         with writing(engine).begin() as connection:
+            has_entries = connection.execute(select(entry.c.seq).limit(1)).first() is not None
+            if database is not None and has_entries and not (data / HIGH_WATER_MARK).is_file():
+                rule = f"the data folder of the server of this database, with {HIGH_WATER_MARK}"
+                raise InvalidParameterError("data", rule, str(data))
             transaction = LedgerTransaction(connection)
             found = select(principal.c.kind, principal.c.disabled_at)
             row = connection.execute(found.where(principal.c.name == name)).one_or_none()

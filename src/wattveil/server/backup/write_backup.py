@@ -17,7 +17,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version as installed_version
 from itertools import islice
 from pathlib import Path
@@ -48,6 +50,10 @@ LEDGER = "ledger.sqlite"
 KEYS_FOLDER = "keys"
 FORMAT = 1
 KEYS = (SIGNING_KEY, f"{SIGNING_KEY}.pub", FINGERPRINT_KEY)
+_TIME = "backup.time"
+"""File of the data folder: when the last backup was made."""
+_IDENTITY = f"{KEYS_FOLDER}/{FINGERPRINT_KEY}"
+"""File of a backup that is the same in all backups of a server, and in those of no other."""
 
 _ROWS_AT_ONCE = 2_000
 
@@ -63,12 +69,22 @@ class BackupSummary:
     """Number of bundles."""
     damaged: tuple[str, ...]
     """Bundles that the ledger names and that are missing or changed; they are not contained."""
+    removed: tuple[str, ...]
+    """Older backups that were removed."""
 
 
-def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary:
-    """Write a backup of the server of a data folder to a new folder; the server may run."""
+def write_backup(
+    folder: Path, database: str | None, out: Path, *, keep: int | None = None
+) -> BackupSummary:
+    """Write a backup of the server of a data folder to a new folder; the server may run.
+
+    ``keep`` is the number of backups of this server to keep beside it, itself included. Older ones
+    are removed once it is complete; none is if a bundle is damaged, which they may contain.
+    """
     if out.exists():
         raise InvalidParameterError("out", "a new folder", str(out))
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise InvalidParameterError("out", "outside the data folder: lost with it", str(out))
     draft = out.with_name(f"{out.name}.partial")
     with existing_database(folder, database) as engine:
         found = version(engine)
@@ -93,7 +109,7 @@ def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary
     (draft / KEYS_FOLDER).mkdir(mode=0o700)
     for name in KEYS:
         _copy_private(folder / name, draft / KEYS_FOLDER / name)
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "wattveil": installed_version("wattveil"),
         "made_at": now(),
@@ -104,10 +120,38 @@ def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary
     (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
     os.sync()
     draft.rename(out)
-    entries = sum(seq for seq, _ in heads.values())
+    with suppress(OSError):  # the folder is read-only here: the alert states that there is no time
+        (folder / _TIME).write_text(content["made_at"])
     return BackupSummary(
-        out=out, entries=entries, bundles=len(rows) - len(damaged), damaged=damaged
+        out=out,
+        entries=sum(seq for seq, _ in heads.values()),
+        bundles=len(rows) - len(damaged),
+        damaged=damaged,
+        removed=() if keep is None or damaged else _remove_older(out, keep),
     )
+
+
+def last_backup_at(folder: Path) -> float:
+    """Return the Unix time of the last backup of a data folder; 0 if there is none."""
+    try:
+        return datetime.fromisoformat((folder / _TIME).read_text()).timestamp()
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _remove_older(out: Path, keep: int) -> tuple[str, ...]:
+    """Remove the oldest backups of the same server beside a new one; return their names."""
+    identity = sha256_of(out / _IDENTITY)
+    found = []
+    for manifest in out.parent.glob(f"*/{MANIFEST}"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            content = json.loads(manifest.read_text())
+            if content["files"][_IDENTITY] == identity:
+                found.append((str(content["made_at"]), manifest.parent))
+    older = [path for _, path in sorted(found)[:-keep]]
+    for path in older:
+        shutil.rmtree(path)
+    return tuple(path.name for path in older)
 
 
 def copy_to_file(source: Connection, path: Path) -> None:

@@ -12,8 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.problems import Code, Problem, problem_responses
-from wattveil.server.http.responses import Health
+from wattveil.server.http.responses import Health, Ready
 from wattveil.server.log_throttle import THROTTLED
+from wattveil.server.observe.readiness import REQUIRED
 from wattveil.server.observe.request_record import begin_record
 from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics
 from wattveil.server.observe.tracing import RequestTracer
@@ -101,14 +102,18 @@ def operator_routes(access: Access, metrics: ServerMetrics) -> APIRouter:
         return Health(status="ok")
 
     @routes.get("/readyz", responses=problem_responses(Code.UNAVAILABLE))
-    async def read_readiness() -> Health:
-        """Return whether database, disk, queue and key are ready; needs no token.
+    async def read_readiness() -> Ready:
+        """Return whether database, disk, queue, key and high-water mark are ready; needs no token.
 
-        A problem names the components that are not.
+        While the database or the key fails, it is a problem. Otherwise stored releases can be read,
+        and the response names the components that fail.
         """
-        if failing := await metrics.readiness.failing():
-            raise Problem(Code.UNAVAILABLE, failing=[one.value for one in failing])
-        return Health(status="ok")
+        found = await metrics.readiness.failing()
+        failing = [one.value for one in found]
+        if REQUIRED & {*found}:
+            title = "the server is not ready"
+            raise Problem(Code.UNAVAILABLE, title=title, failing=failing)
+        return Ready(status="degraded" if failing else "ok", failing=failing)
 
     @routes.get(
         "/metrics",

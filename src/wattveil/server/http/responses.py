@@ -29,6 +29,15 @@ class Health(_Response):
     """Always ok: a server that cannot compute releases answers with a problem."""
 
 
+class Ready(_Response):
+    """Readiness of the server."""
+
+    status: Literal["ok", "degraded"]
+    """Degraded: what is stored can be read, and orders may be refused or wait."""
+    failing: list[str]
+    """The components that fail, without the database and the key: then it is a problem."""
+
+
 class Me(_Response):
     """Principal that a token belongs to."""
 

@@ -187,13 +187,22 @@ def run_task(task: dict[str, Any]) -> dict[str, object]:
         }
         return {"done": True, **tasks[task["do"]](task)}
     except OSError as error:
-        return {"done": False, "temporary": error.errno in _TEMPORARY_ERRORS}
+        if error.errno not in _TEMPORARY_ERRORS:
+            return {"done": False}
+        return {"done": False, "temporary": _disk_error(task, error)}
     except PeriodRefusedError as error:
         return {"done": False, "refused": str(error)}
     except BudgetExceededError:
         return {"done": False, "refused": "beyond what was paid"}
     except Exception:  # noqa: BLE001
         return {"done": False}
+
+
+def _disk_error(task: dict[str, Any], error: OSError) -> str:
+    """Return the name of a disk error, with the kind of file that has it; both of fixed lists."""
+    kinds = ("profiles", "customer_list", "fingerprint_key", "signing_key")
+    of_file = [f"{one}: " for one in kinds if task.get(one) == error.filename is not None]
+    return "".join(of_file) + errno.errorcode[error.errno or 0]
 
 
 def main() -> None:

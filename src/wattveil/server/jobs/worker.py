@@ -7,6 +7,7 @@ because nothing of the first draw was sent (I3). The duration of a computation m
 so a release is stored at the next tick of a slow clock.
 """
 
+import errno
 import logging
 import threading
 import time
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wattveil.errors import LedgerUnavailableError
 from wattveil.server.jobs.compute_pool import (
     MAX_WAITING_SECONDS,
     ComputeProcess,
@@ -134,7 +136,8 @@ class Worker:
             except _Stopped:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover
-                _LOG.error("storing failed: %s", type(error).__name__)
+                fields = {"release": f"{charge.journal_id}-{charge.drawn_seq}"}
+                _LOG.error("storing failed: %s", _cause(error), extra={"fields": fields})
                 self._waiting.put(charge.principal_id, charge)  # still charged, still pending
                 self._stopping.wait(_PAUSE_SECONDS)
                 continue
@@ -160,8 +163,7 @@ class Worker:
             task = self._task(charge, draft)
         except Exception as error:  # noqa: BLE001 - the ledger may recover
             # Nothing was computed, so the release has not failed: the charge stays pending.
-            _LOG.error("preparing a release failed: %s", type(error).__name__)
-            raise _TemporaryFailure from None
+            raise _TemporaryFailure(_cause(error)) from None
         for _ in range(_TRIES):
             try:
                 result = process.run_task(task)
@@ -169,9 +171,9 @@ class Worker:
                 if self._stopping.is_set():
                     raise _Stopped from None
                 continue
-            if result.get("temporary"):
+            if (failure := result.get("temporary")) is not None:
                 remove_bundle(draft)
-                raise _TemporaryFailure
+                raise _TemporaryFailure(failure)
             if (refused := result.get("refused")) is not None:
                 _LOG.error("release %d-%d: %s", charge.journal_id, charge.drawn_seq, refused)
             return result
@@ -185,3 +187,18 @@ class _Stopped(BaseException):
 
 class _TemporaryFailure(BaseException):
     """A disk is full or missing: the charge stays pending, and nothing is stored."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+        super().__init__(cause)
+
+
+def _cause(error: BaseException) -> str:
+    """Return why a release is not stored, for the log: of fixed lists, never the text of an error.
+
+    An error of the operating system has its name, such as ENOSPC.
+    """
+    if isinstance(error, _TemporaryFailure | LedgerUnavailableError):
+        return error.cause
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if number is None else errno.errorcode[number]

@@ -250,7 +250,10 @@ def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
 
 def check_no_password(database: str | None) -> None:
     """Refuse a password on the command line: every process of the machine could read it."""
-    if database is not None and (url := make_url(database)) != without_secrets(url):
+    if database is None:
+        return
+    url = database_url(Path(), database)
+    if url != without_secrets(url):
         raise InvalidParameterError("database", "without a password; use PGPASSFILE", "one with")
 
 

@@ -5,6 +5,7 @@ threads that answer requests, and the report must arrive although it hangs.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -39,6 +40,11 @@ class Component(StrEnum):
     QUEUE = "queue"
     KEY = "key"
     HIGH_WATER_MARK = "high_water_mark"
+
+
+REQUIRED = {Component.DATABASE, Component.KEY}
+"""Without one of them, no request is served. While another one fails, stored releases can be read:
+a proxy that withdrew the only server would take them away too."""
 
 
 class Readiness:
@@ -91,6 +97,8 @@ class Readiness:
             fields = {"component": component.value, "error": type(error).__name__}
             if isinstance(error, LedgerUnavailableError):
                 fields["cause"] = error.cause  # of a fixed list
+            elif isinstance(error, OSError) and error.errno is not None:
+                fields["cause"] = errno.errorcode[error.errno]
             _LOG.error("not ready", extra={"fields": fields})
             return False
         return True
@@ -102,7 +110,7 @@ class Readiness:
     def _check_disk(self) -> None:
         folder = self._state.bundles.folder
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-            raise OSError("too little free space")
+            raise OSError(errno.ENOSPC, "too little free space")
         with tempfile.TemporaryFile(dir=self._state.folder) as file:  # has no name: none is left
             file.write(b"0")
             file.flush()

@@ -6,6 +6,7 @@ wait for a process which reads rows are not measured (`RequestRecord.is_timed`);
 queue changes at the ticks at which releases appear.
 """
 
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ from prometheus_client import (
     Counter,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -27,22 +29,28 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from wattveil.errors import LedgerUnavailableError
+from wattveil.server.auth.principals import first_expiries
+from wattveil.server.backup.write_backup import last_backup_at
 from wattveil.server.datasets import FOLDER, all_datasets
+from wattveil.server.http.problems import Code
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
 from wattveil.server.ledger.accounts import ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import Amounts
-from wattveil.server.ledger.ledger_tables import dataset, entry, release
+from wattveil.server.ledger.ledger_tables import dataset, entry, planned, release
 from wattveil.server.ledger.reserved_series import files_awaited
 from wattveil.server.observe.readiness import Component, Readiness
-from wattveil.server.observe.request_record import RequestRecord
+from wattveil.server.observe.request_record import RequestRecord, SecurityEvent
 from wattveil.server.processes.server_health import ServerHealth
 from wattveil.server.server_state import ServerState
 from wattveil.server.tls_files import expiry
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a series per counter, which no panel uses
+
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+_LOW_BYTES = 2**30
 _KEPT_SECONDS = 5.0
 """Figures of the ledger are read at most this often, whoever asks."""
 
@@ -85,6 +93,11 @@ class ServerMetrics:
             ("event",),
             registry=self._registry,
         )
+        # A series that begins with its first error has no increase that an alert could see.
+        for code in Code:
+            self._refusals.labels(code.name.lower())
+        for event in SecurityEvent:
+            self._events.labels(event.value)
         self._counted: dict[tuple[str, str, str, bool], tuple[Counter, Histogram | None]] = {}
         """Counters by their labels: finding them takes longer than counting."""
         # Read now: the server uses the certificate that it has read at its start.
@@ -171,6 +184,16 @@ class _ServerFigures(Collector):
             "Waiting orders of one principal at which its further ones are refused as busy.",
             MAX_WAITING_PER_PRINCIPAL,
         )
+        yield GaugeMetricFamily(
+            "wattveil_last_backup_timestamp_seconds",
+            "Unix time of the last `wattveil admin backup`; 0 if there is none.",
+            last_backup_at(self._state.folder),
+        )
+        yield GaugeMetricFamily(
+            "wattveil_disk_low",
+            "Whether less than 1 GiB is free in the data folder; nothing finer is measured.",
+            float(shutil.disk_usage(self._state.folder).free < _LOW_BYTES),
+        )
         figures = None if Component.DATABASE in failing else self._ledger_figures()
         yield GaugeMetricFamily(
             "wattveil_database_up",
@@ -189,14 +212,17 @@ class _ServerFigures(Collector):
         read_at, figures = self._ledger
         if time.monotonic() - read_at > _KEPT_SECONDS:
             try:
-                figures = [*self._budgets(), self._releases(), self._missing_files()]
+                figures = [
+                    *(*self._budgets(), self._releases(), *self._missing_files()),
+                    *(self._longest_queue(), self._token_expiries()),
+                ]
             except LedgerUnavailableError:
                 return None
             self._ledger = time.monotonic(), figures
         return figures
 
     def _budgets(self) -> list[Metric]:
-        """Return epsilons at the delta of each data set; linked data sets share one account."""
+        """Return epsilons at the delta of each open data set; linked ones share one account."""
         labels = ("dataset", "tier")
         cap, spent, left = (
             GaugeMetricFamily(f"wattveil_epsilon_{name}", text, labels=labels)
@@ -211,6 +237,8 @@ class _ServerFigures(Collector):
         )
         with self._state.ledger.reading() as connection:
             for one in all_datasets(connection):
+                if one.closed:  # nobody can spend or raise its budget
+                    continue
                 delta = one.public["delta"]
                 for tier, principal, account in named_accounts(connection, one.name):
                     if principal is None:
@@ -221,20 +249,52 @@ class _ServerFigures(Collector):
                         ratio.add_metric(own, account.share_spent)
         return [cap, spent, left, ratio]
 
-    def _missing_files(self) -> Metric:
-        """Return how many periods wait for a file that is not in the folder of profiles."""
-        found = GaugeMetricFamily(
+    def _missing_files(self) -> list[Metric]:
+        """Return which data sets and periods lack a file in the folder of profiles.
+
+        The file of a data set that is closed may be deleted.
+        """
+        own = GaugeMetricFamily(
+            "wattveil_datasets_without_file",
+            "Whether a file of a data set that is not closed is missing.",
+            labels=("dataset",),
+        )
+        periods = GaugeMetricFamily(
             "wattveil_periods_without_file",
             "Periods of series that wait for a file that is missing.",
             labels=("dataset",),
         )
         with self._state.ledger.reading() as connection:
-            names = [one.name for one in all_datasets(connection)]
+            registered = all_datasets(connection)
             awaited = files_awaited(connection)
         folder = self._state.folder / FOLDER
         missing = [name for name, file in awaited if not (folder / file).is_file()]
-        for name in names:
-            found.add_metric((name,), missing.count(name))
+        for one in registered:
+            periods.add_metric((one.name,), missing.count(one.name))
+            if not one.closed:
+                files = filter(None, (one.profiles_file, one.customer_list_file))
+                lacks = not all((folder / file).is_file() for file in files)
+                own.add_metric((one.name,), float(lacks))
+        return [own, periods]
+
+    def _longest_queue(self) -> Metric:
+        with self._state.ledger.reading() as connection:
+            longest = connection.execute(_LONGEST_QUEUE).scalar()
+        return GaugeMetricFamily(
+            "wattveil_queue_longest",
+            "Largest number of waiting orders of a principal.",
+            longest or 0,
+        )
+
+    def _token_expiries(self) -> Metric:
+        found = GaugeMetricFamily(
+            "wattveil_token_expiry_seconds",
+            "Unix time at which the first principal of a role has no valid token left.",
+            labels=("role",),
+        )
+        with self._state.ledger.reading() as connection:
+            for role, expires_at in first_expiries(connection).items():
+                found.add_metric((role,), expires_at.timestamp())
         return found
 
     def _releases(self) -> Metric:
@@ -255,6 +315,17 @@ def _epsilon(amounts: Amounts, delta: float) -> float:
     return amounts.composition.epsilon(delta)
 
 
+_LENGTHS = (
+    select(func.count().label("length"))
+    .join_from(
+        planned,
+        entry,
+        (entry.c.journal_id == planned.c.journal_id) & (entry.c.seq == planned.c.seq),
+    )
+    .group_by(entry.c.principal_id)
+    .subquery()
+)
+_LONGEST_QUEUE = select(func.max(_LENGTHS.c.length))
 _RELEASES = (
     select(dataset.c.name, release.c.state, func.count())
     .join_from(

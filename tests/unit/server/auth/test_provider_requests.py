@@ -1,11 +1,14 @@
 """Requests to an identity provider that does not respond: few threads wait for it, and seldom."""
 
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from wattveil.server.auth import openid
@@ -108,3 +111,58 @@ def test_a_failure_is_remembered(silent: str, call: Call, monkeypatch: pytest.Mo
         with pytest.raises(ProviderError):
             call(one)
         assert network.asked == asked
+
+
+def responding(status: int, content: str) -> Callable[..., httpx.Response]:
+    """Return what stands for a provider with one response."""
+
+    def respond(method: str, address: str, **_: object) -> httpx.Response:
+        return httpx.Response(status, text=content, request=httpx.Request(method, address))
+
+    return respond
+
+
+def failing(cause: Exception) -> Callable[..., httpx.Response]:
+    """Return what stands for a network that fails, as httpx states it."""
+
+    def fail(*_: object, **__: object) -> httpx.Response:
+        raise httpx.ConnectError("secret words") from cause
+
+    return fail
+
+
+def silent(*_: object, **__: object) -> httpx.Response:
+    """Stand for a provider that does not respond."""
+    raise httpx.ReadTimeout("secret words")
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        (failing(socket.gaierror(-2, "secret words")), "host name is not known"),
+        (failing(ssl.SSLCertVerificationError("secret words")), "TLS failed"),
+        (failing(ConnectionRefusedError("secret words")), "refused the connection"),
+        (failing(OSError("secret words")), "cannot be reached"),
+        (silent, "did not respond in time"),
+        (responding(500, "secret words"), "status 500"),
+        (responding(401, '{"error": "invalid_client"}'), "check --oidc-client-id and the secret"),
+        (responding(401, '{"error": ["secret words"]}'), "status 401"),
+        (responding(200, "secret words"), "no JSON"),
+        (responding(200, "[]"), "no JSON object"),
+        (responding(200, '{"issuer": "secret words"}'), "its issuer is not that of --oidc-issuer"),
+        (responding(200, f'{{"issuer": "{ISSUER}"}}'), "lacks an endpoint"),
+    ],
+)
+def test_the_cause_of_a_failure_is_logged(
+    network: Callable[..., httpx.Response],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of a fixed list, for the operator; nothing that the provider or the network said."""
+    monkeypatch.setattr(httpx, "request", network)
+    provider().check()  # raises nothing: the server starts without its provider
+    (message,) = caplog.messages
+    assert message.startswith("the identity provider failed: ")
+    assert words in message
+    assert "secret words" not in caplog.text
