@@ -50,7 +50,7 @@ def test_a_forgotten_database_is_named_and_no_loss_is_recommended(
         ("ledger", "audit"),
         ("ledger", "export", "--out", str(tmp_path / "out.jsonl")),
         ("token", "--name", "owner", "--role", "admin"),
-        ("backup", "--out", str(tmp_path / "backup")),
+        ("backup", "--out", str(tmp_path.with_name("backup"))),
     ):
         code, said = run(*command, *folder, *other)
         assert code != 0
