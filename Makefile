@@ -28,7 +28,7 @@ PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 # Threads of linear algebra in each of these processes, and in those that tests start, would only wait for each other.
 test test-fast soak: export OMP_NUM_THREADS := 1
 
-test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-code ## Check, run every test, enforce coverage
+test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres $(VENV)/.deployment check $(VENV)/.machine-code ## Check, run every test, enforce coverage
 	@echo "==> pytest (three processes, random order)"
 	@$(PYTEST) $(SKIPS) --durations=30 --cov --cov-report=
 	@echo "==> coverage: every branch of privacy/ and release/"
@@ -172,6 +172,17 @@ $(VENV)/.postgres: $(VENV)/.python | $(VENV)/.java
 	@$(call install,sqlite3,command -v sqlite3)
 	@touch $@
 
+# Programs that read deployment files. Unpacked, not installed: their packages would start services.
+$(VENV)/.deployment: $(VENV)/.python | $(VENV)/.postgres
+	@$(call has,command -v promtool && command -v nginx) || { echo "==> unpacking promtool and nginx for the tests"; \
+	  $(call has,$(UNPACK)); } || \
+	  echo "    not possible here: tests that need them will be skipped, and make test fails (see SKIPS)"
+	@touch $@
+
+UNPACK := mkdir -p $(VENV)/deployment && cd $(VENV)/deployment && \
+  { apt-get download prometheus nginx || { apt-get update && apt-get download prometheus nginx; }; } && \
+  for package in *.deb; do dpkg -x $$package . || exit 1; done && rm *.deb && \
+  ln -sf ../deployment/usr/bin/promtool ../deployment/usr/sbin/nginx ../bin/
 POSTGRES := command -v postgres || ls /usr/lib/postgresql/*/bin/postgres
 
 define has

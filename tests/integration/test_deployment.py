@@ -309,7 +309,8 @@ def test_server_errors_are_a_ratio_with_a_floor() -> None:
         assert expression.count(probe) == 3
 
 
-_PROMTOOL, _NGINX = shutil.which("promtool") or "", shutil.which("nginx") or ""
+_PLACES = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+_PROMTOOL, _NGINX = (shutil.which(name, path=_PLACES) or "" for name in ("promtool", "nginx"))
 
 
 @pytest.mark.skipif(not _PROMTOOL, reason="the deployment tool promtool is not installed")
