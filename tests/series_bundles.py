@@ -1,11 +1,13 @@
 """Small series on disk: simulated customers over some quarters."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wattveil.arrays import Floats
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.privacy.accounting import discretisation_eta, noise_scale
 from wattveil.privacy.guarantee import Spend
@@ -28,11 +30,11 @@ CHOICES: dict[str, Any] = {
 
 def quarter(place: int, *, customers: int = 150) -> Profiles:
     """Return the customers of a quarter: one in ten is absent, load grows."""
-    load = simulate_load_kw(customers=customers)
+    load = _simulated(customers)
     here = [row for row in range(customers) if (row + place) % 10]
     return Profiles(
         customer_ids=tuple(f"household {row}" for row in here),
-        load_kw=np.array(load)[here] * (1.0 + 0.05 * place),
+        load_kw=load[here] * (1.0 + 0.05 * place),
         grid=TimeGrid(),
         timezone="Europe/London",
         attributes={
@@ -40,6 +42,11 @@ def quarter(place: int, *, customers: int = 150) -> Profiles:
             "car": tuple("yes" if row % 9 <= place else "no" for row in here),
         },
     )
+
+
+@cache
+def _simulated(customers: int) -> Floats:
+    return np.array(simulate_load_kw(customers=customers))
 
 
 def some_series(folder: Path, *periods: int, **changed: Any) -> LoadSeries:  # noqa: ANN401 - choices
