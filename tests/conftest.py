@@ -50,6 +50,7 @@ _WITHOUT_ACCURACY = (
     ("unit", "lab", "audit"),
     ("unit", "server"),
     ("property", "test_replay_properties.py"),
+    ("statistical", "test_population_intervals.py"),
     ("statistical", "test_release_audits.py"),
 )
 """Where tests claim nothing about the accuracy of clusters."""
@@ -97,8 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     comparisons of utility or of readings whose parts other tests cover.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
-    Tracing them takes half as long again, or as long again, as running them. Outside of the tests
-    of the kernel, the first case of a test is traced, and neither further cases nor slow tests are.
+    Tracing them takes half as long again, or as long again, as running them. Slow tests are not
+    traced, and outside of the tests of the kernel the first case of a test is.
 
     `make soak` draws ten times the examples of each property.
     """
@@ -108,8 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
         is_further = first[_without_case(item)] is not item
-        is_left_out = is_further or item.get_closest_marker("slow") is not None
-        if folder in _UNTRACED_FOLDERS or (is_left_out and not _covers_the_kernel(item.path)):
+        is_left_out = item.get_closest_marker("slow") is not None or (
+            is_further and not _is_in(item.path, _OF_THE_KERNEL)
+        )
+        if folder in _UNTRACED_FOLDERS or is_left_out:
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
@@ -127,11 +130,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _without_case(item: pytest.Item) -> str:
     """Return what all cases of a test share."""
     return item.nodeid.partition("[")[0]
-
-
-def _covers_the_kernel(path: Path) -> bool:
-    """Whether tests of a file count for packages of which every branch is covered."""
-    return _is_in(path, _OF_THE_KERNEL)
 
 
 def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
@@ -205,6 +203,12 @@ def log_settings() -> Iterator[None]:
 def cached_constants(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
     remember_constants(monkeypatch)
+
+
+@pytest.fixture
+def few_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for two local optima of K-means in place of twenty."""
+    restart_seldom(monkeypatch)
 
 
 @pytest.fixture

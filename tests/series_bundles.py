@@ -1,14 +1,21 @@
 """Small series on disk: simulated customers over some quarters."""
 
+import json
+import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from wattveil.arrays import Floats
+from wattveil.bundle import series_bundle, series_contents
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.series_report import series_report
+from wattveil.bundle.series_result import SeriesResult
 from wattveil.privacy.accounting import discretisation_eta, noise_scale
 from wattveil.privacy.guarantee import Spend
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
@@ -55,6 +62,20 @@ def some_series(folder: Path, *periods: int, **changed: Any) -> LoadSeries:  # n
     for place in periods:
         series.add(quarter(place), period=series.request.label(place))
     return series
+
+
+def share_reports(patch: pytest.MonkeyPatch) -> None:
+    """Draw the report of equal manifests and numbers once: a chain is verified again and again."""
+    drawn: dict[bytes, str] = {}
+
+    def shared(manifest: Mapping[str, Any], result: SeriesResult) -> str:
+        key = pickle.dumps((json.dumps(manifest), result.request, result.released))
+        if key not in drawn:
+            drawn[key] = series_report(manifest, result)
+        return drawn[key]
+
+    for module in (series_bundle, series_contents):
+        patch.setattr(module, "series_report", shared)
 
 
 def with_further_draw(one: LoadPeriod) -> LoadPeriod:
