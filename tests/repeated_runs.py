@@ -20,6 +20,7 @@ _largest_rho = Budget._largest_rho
 _noise_scale = cache(accounting.noise_scale)
 _modulo_flip = cache(modulo.modulo_flip)
 _response_channel = cache(response.response_channel)
+_composed_epsilon = cache(Composition.epsilon)
 _units: dict[tuple[object, ...], int] = {}
 
 
@@ -29,6 +30,7 @@ def share_constants(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(modulo, "modulo_flip", _modulo_flip)
     patch.setattr(response, "response_channel", _response_channel)
     patch.setattr(Budget, "_largest_rho", _remembered_rho)
+    patch.setattr(Composition, "epsilon", _composed_epsilon)
 
 
 def _remembered_rho(budget: Budget, aside: Composition) -> int:
@@ -44,8 +46,20 @@ def restart_seldom(patch: pytest.MonkeyPatch) -> None:
 
 
 def remember_constants(patch: pytest.MonkeyPatch) -> None:
-    """Compute once what no run can change."""
-    share_constants(patch)
+    """Compute once in a test what no run of it can change: a planted fault may change it."""
+    patch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
+    patch.setattr(modulo, "modulo_flip", cache(modulo.modulo_flip))
+    patch.setattr(response, "response_channel", cache(response.response_channel))
+    largest_rho = Budget._largest_rho
+    units: dict[tuple[object, ...], int] = {}
+
+    def remembered_rho(budget: Budget, aside: Composition) -> int:
+        key = (budget.guarantee, aside)
+        if key not in units:
+            units[key] = largest_rho(budget, aside)
+        return units[key]
+
+    patch.setattr(Budget, "_largest_rho", remembered_rho)
     round_answer = Ellipsoid.round_answer
     answers: dict[tuple[object, ...], Ints] = {}
 
