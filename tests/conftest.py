@@ -1,5 +1,6 @@
 """What every test shares: its folder is its marker, and what makes many runs affordable."""
 
+import gc
 import logging
 import os
 import sys
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.repeated_runs import draw_in_blocks, remember_constants
+from tests.repeated_runs import (
+    draw_in_blocks,
+    remember_constants,
+    restart_seldom,
+    share_constants,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +39,21 @@ _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "uni
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
 _FIRST_CASES = pytest.StashKey[dict[str, pytest.Item]]()
+_WITHOUT_CACHES = (("unit", "privacy"), ("property",), ("statistical",))
+"""Folders whose tests compute every constant anew, unless they ask for `cached_constants`."""
+_WITHOUT_ACCURACY = (
+    ("browser",),
+    ("integration",),
+    ("unit", "bundle"),
+    ("unit", "cli"),
+    ("unit", "dossier"),
+    ("unit", "lab", "audit"),
+    ("unit", "server"),
+    ("property", "test_replay_properties.py"),
+    ("statistical", "test_population_intervals.py"),
+    ("statistical", "test_release_audits.py"),
+)
+"""Where tests claim nothing about the accuracy of clusters."""
 _OF_THE_KERNEL = (("unit", "privacy"), ("unit", "release"), ("unit", "test_results.py"))
 
 
@@ -47,6 +68,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help=f"draw at most {_FEW} examples per property, and leave out slow tests and Spark",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while thousands of modules are loaded, nor later among what they hold."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -66,8 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     comparisons of utility or of readings whose parts other tests cover.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
-    Tracing them takes half as long again, or as long again, as running them. Outside of the tests
-    of the kernel, the first case of a test is traced, and neither further cases nor slow tests are.
+    Tracing them takes half as long again, or as long again, as running them. Slow tests are not
+    traced, and outside of the tests of the kernel the first case of a test is.
 
     `make soak` draws ten times the examples of each property.
     """
@@ -77,8 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
         is_further = first[_without_case(item)] is not item
-        is_left_out = is_further or item.get_closest_marker("slow") is not None
-        if folder in _UNTRACED_FOLDERS or (is_left_out and not _covers_the_kernel(item.path)):
+        is_left_out = item.get_closest_marker("slow") is not None or (
+            is_further and not _is_in(item.path, _OF_THE_KERNEL)
+        )
+        if folder in _UNTRACED_FOLDERS or is_left_out:
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
@@ -98,11 +132,6 @@ def _without_case(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def _covers_the_kernel(path: Path) -> bool:
-    """Whether tests of a file count for packages of which every branch is covered."""
-    return path.relative_to(_TESTS).parts[:2] in _OF_THE_KERNEL
-
-
 def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
     """Return the place of a test in the order: pages, Spark, folders with long tests, others."""
     folder = item.path.relative_to(_TESTS).parts[0]
@@ -119,6 +148,23 @@ def _draw_examples(items: list[pytest.Item], number: Callable[[int], int]) -> No
         if own is not None:
             chosen = settings(own, max_examples=number(own.max_examples))
             setattr(function, "_hypothesis_internal_use_settings", chosen)  # noqa: B010 - of any function
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Share scales, channels and grants between tests, outside of those that test them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not _is_in(item.path, _WITHOUT_CACHES):
+            share_constants(patch)
+        if _is_in(item.path, _WITHOUT_ACCURACY):
+            restart_seldom(patch)
+        return (yield)
+
+
+def _is_in(path: Path, folders: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether a file is one of these, or in one of these folders."""
+    parts = path.relative_to(_TESTS).parts
+    return any(parts[: len(folder)] == folder for folder in folders)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -157,6 +203,12 @@ def log_settings() -> Iterator[None]:
 def cached_constants(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
     remember_constants(monkeypatch)
+
+
+@pytest.fixture
+def few_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for two local optima of K-means in place of twenty."""
+    restart_seldom(monkeypatch)
 
 
 @pytest.fixture

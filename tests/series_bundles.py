@@ -1,12 +1,21 @@
 """Small series on disk: simulated customers over some quarters."""
 
+import json
+import pickle
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from wattveil.arrays import Floats
+from wattveil.bundle import series_bundle, series_contents
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.series_report import series_report
+from wattveil.bundle.series_result import SeriesResult
 from wattveil.privacy.accounting import discretisation_eta, noise_scale
 from wattveil.privacy.guarantee import Spend
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
@@ -28,11 +37,11 @@ CHOICES: dict[str, Any] = {
 
 def quarter(place: int, *, customers: int = 150) -> Profiles:
     """Return the customers of a quarter: one in ten is absent, load grows."""
-    load = simulate_load_kw(customers=customers)
+    load = _simulated(customers)
     here = [row for row in range(customers) if (row + place) % 10]
     return Profiles(
         customer_ids=tuple(f"household {row}" for row in here),
-        load_kw=np.array(load)[here] * (1.0 + 0.05 * place),
+        load_kw=load[here] * (1.0 + 0.05 * place),
         grid=TimeGrid(),
         timezone="Europe/London",
         attributes={
@@ -42,12 +51,31 @@ def quarter(place: int, *, customers: int = 150) -> Profiles:
     )
 
 
+@cache
+def _simulated(customers: int) -> Floats:
+    return np.array(simulate_load_kw(customers=customers))
+
+
 def some_series(folder: Path, *periods: int, **changed: Any) -> LoadSeries:  # noqa: ANN401 - choices
     """Begin a series and release some of its periods."""
     series = LoadSeries.begin(folder / "series", **{**CHOICES, **changed})
     for place in periods:
         series.add(quarter(place), period=series.request.label(place))
     return series
+
+
+def share_reports(patch: pytest.MonkeyPatch) -> None:
+    """Draw the report of equal manifests and numbers once: a chain is verified again and again."""
+    drawn: dict[bytes, str] = {}
+
+    def shared(manifest: Mapping[str, Any], result: SeriesResult) -> str:
+        key = pickle.dumps((json.dumps(manifest), result.request, result.released))
+        if key not in drawn:
+            drawn[key] = series_report(manifest, result)
+        return drawn[key]
+
+    for module in (series_bundle, series_contents):
+        patch.setattr(module, "series_report", shared)
 
 
 def with_further_draw(one: LoadPeriod) -> LoadPeriod:

@@ -33,6 +33,11 @@ sys.meta_path.insert(0, Blocker)
 sys.modules.update(dict.fromkeys(blocked & {"duckdb", "numba", "opendp", "sklearn"}))
 from wattveil.cli import app
 
+if sys.argv[2] == "demo":  # what its plan simulates has tests of its own
+    from wattveil.products import clusters, synthesis
+
+    for product in (clusters, synthesis):
+        product._POPULATIONS = product._RUNS = 1
 app(sys.argv[2:])
 """
 
@@ -69,9 +74,9 @@ def site(wheel: ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def share_machine_code(site: Path) -> None:
-    """Copy what numba compiled for the sources: it is valid for a file of the same age and size."""
+    """Copy what was compiled for the sources: it is valid for a file of the same age and size."""
     sources = REPOSITORY / "src"
-    for stored in sources.rglob("*.nb[ci]"):
+    for stored in [*sources.rglob("*.nb[ci]"), *sources.rglob("*.pyc")]:
         place = site / stored.relative_to(sources)
         place.parent.mkdir(exist_ok=True)
         shutil.copy(stored, place)

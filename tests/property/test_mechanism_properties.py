@@ -94,7 +94,7 @@ def test_labels_stay_in_their_range(
     assert set(found.tolist()) <= {0, 1, 2, 3}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(2, 60), st.floats(1e-12, 50.0), st.floats(1.0, 4.0), relations)
 def test_keeping_is_likelier_with_more_epsilon_and_fewer_labels(
     n_labels: int, epsilon: float, factor: float, neighbours: Neighbours

@@ -12,6 +12,7 @@ import datetime as dt
 import importlib
 import inspect
 import os
+import pickle
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,9 @@ from wattveil.lab.audit.replay_audit import (
     replay_audit,
     rows_without_data,
 )
+from wattveil.numerics.synthesis import year_model
+from wattveil.numerics.synthesis.day_deviations import DayToDay
+from wattveil.numerics.synthesis.year_paths import score_tables
 from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.privacy.mechanisms import contributions
@@ -374,6 +378,15 @@ def constants() -> Iterator[None]:
     """Compute once what no run can change: noise scales and grants."""
     with pytest.MonkeyPatch.context() as patch:
         remember_constants(patch)
+        tables: dict[bytes, tuple[Floats, Floats]] = {}
+
+        def remembered(days: DayToDay, fresh: Floats) -> tuple[Floats, Floats]:
+            key = pickle.dumps((days, fresh))  # equal in every replay, unless something leaks
+            if key not in tables:
+                tables[key] = score_tables(days, fresh)
+            return tables[key]
+
+        patch.setattr(year_model, "score_tables", remembered)
         yield
 
 

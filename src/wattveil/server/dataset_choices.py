@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any, get_origin
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -35,6 +35,8 @@ FIXED = tuple(
 _BUDGET = CommandLine(group="Privacy budget")
 _IF_OMITTED = re.compile(r"\s*If omitted, [^.]*\.")
 """Sentence of a help text that does not apply to a field that must be given."""
+WITHOUT_SOURCE: dict[str, Any] = {"use_attribute_docstrings": False}
+"""Of a model that no source text defines: Pydantic would search all loaded modules for it."""
 _BY_THE_SERVER = ("other_releases_on_same_people", "supersedes")
 """Texts of a release that the server writes itself."""
 
@@ -109,11 +111,15 @@ ProductName = Annotated[
     str, AfterValidator(_registered_product), Field(json_schema_extra=_list_products)
 ]
 _Values = Annotated[tuple[Text, ...], Field(strict=False)]
-_Registered: Any = create_model("_Registered", __base__=Declaration, **_registered_fields())
+_Registered: Any = create_model(
+    "_Registered", __base__=Declaration, __cls_kwargs__=WITHOUT_SOURCE, **_registered_fields()
+)
 
 
 class PublicChoices(_Registered):  # type: ignore[misc] # its fields are those of the request
     """Public parameters of a data set, fixed at its registration."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     groups: Annotated[
         Mapping[Text, _Values],

@@ -118,7 +118,7 @@ def _build(
         return None
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     case=_cases(),
     conflicts=st.sampled_from(["drop", "mean"]),

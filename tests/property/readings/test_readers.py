@@ -27,7 +27,7 @@ def green_button_series(draw: st.DrawFn) -> tuple[int, int, int, list[int]]:
     return draw(st.sampled_from([72, 38])), draw(st.integers(-6, 6)), direction, values
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(green_button_series(), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_green_button_in_any_order(
     series: Sequence[tuple[int, int, int, list[int]]], shuffler: Random
@@ -94,7 +94,7 @@ def nem12_register(draw: st.DrawFn) -> tuple[str, str, dict[date, list[int]]]:
     return nmi, suffix, draw(st.dictionaries(days, values, min_size=1, max_size=2))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(nem12_register(), min_size=1, max_size=6, unique_by=lambda register: register[:2]).map(
         sorted

@@ -54,7 +54,7 @@ _SOUND = [
     for day in (5, 6)
     for hour in range(24)
 ]
-_usual = settings(max_examples=10, deadline=None)
+_usual = settings(max_examples=6, deadline=None)
 
 
 def _read(rows: Sequence[Row], **options: Any) -> Readings:  # noqa: ANN401 - named in the tests

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 from tests.series_bundles import (
     CHOICES,
     quarter,
+    share_reports,
     some_series,
     with_further_draw,
     without_eta,
@@ -48,6 +49,13 @@ from wattveil.errors import (
 from wattveil.profiles import Profiles, Split, TimeGrid
 from wattveil.release import load_series
 from wattveil.release.load_series import LoadPeriod
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_reports() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_reports(patch)
+        yield
 
 
 @pytest.fixture(scope="module")

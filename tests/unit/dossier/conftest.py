@@ -1,19 +1,22 @@
 """A release that a ledger counted, the export of the ledger, and an audit record: all signed."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tests.sample_bundles import only, some_profiles
 from tests.sample_ledgers import LARGER, populate
 from wattveil.bundle.keys import read_key, sign, write_key
 from wattveil.bundle.plan import plan_release, stated_request
 from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.dossier import evidence
 from wattveil.dossier.dossier_document import Dossier, make_dossier
 from wattveil.dossier.evidence import Evidence
 from wattveil.products.request import About, ReleaseRequest
@@ -55,6 +58,24 @@ class Files:
     def dossier(self, standard: str = "nist-800-226", **changes: Path | None) -> Dossier:
         """Return the dossier of these files."""
         return make_dossier(self.evidence(**changes), standard, answers={})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _verified_once() -> Iterator[None]:
+    """Verify equal files once: most tests change other files than the bundle."""
+    reports: dict[tuple[object, ...], VerificationReport] = {}
+
+    def shared(bundle: Path, *, trusted: Ed25519PublicKey | None) -> VerificationReport:
+        files = sorted(path for path in bundle.rglob("*") if path.is_file())
+        content = tuple((str(path.relative_to(bundle)), path.read_bytes()) for path in files)
+        key = (content, trusted and trusted.public_bytes_raw())
+        if key not in reports:
+            reports[key] = verify_bundle(bundle, trusted=trusted)
+        return reports[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "verify_bundle", shared)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -174,7 +174,8 @@ class _Nested(Declaration):
 
 
 def _options(**fields: Any) -> type[Declaration]:  # noqa: ANN401 - as `create_model` takes them
-    return create_model("Given", __base__=Declaration, **fields)
+    without_source = {"use_attribute_docstrings": False}  # which Pydantic would search for
+    return create_model("Given", __base__=Declaration, __cls_kwargs__=without_source, **fields)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def accuracy_loss(rows: Floats, centroids: Floats, best: float) -> float:
     fails={"check_clustering": _NO_LABELS, "check_estimators_empty_data_messages": _PRIVATE},
     noisy=["check_fit_idempotent"],
 )
-@pytest.mark.usefixtures("cached_constants")
+@pytest.mark.usefixtures("cached_constants", "few_restarts")
 def test_scikit_learn_contract(
     estimator: PrivateKMeans, check: Callable[[PrivateKMeans], None]
 ) -> None:

@@ -64,6 +64,7 @@ def test_sizes_have_their_errors() -> None:
     assert abs(float(np.mean(scores))) < 1.0
 
 
+@pytest.mark.usefixtures("cached_constants", "few_restarts")
 @pytest.mark.parametrize("with_panels", [0, 60])
 def test_as_many_synthetic_customers_export_as_real_ones(with_panels: int) -> None:
     """Also where their number alone is within the noise: the released curve is far below 0.

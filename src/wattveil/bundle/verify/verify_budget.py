@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dp_accounting.pld import common, privacy_loss_distribution
@@ -271,11 +272,18 @@ def composed_epsilon(
 def loss_distribution(
     *, gaussian_s: Sequence[float] = (), pure_epsilons: Sequence[float] = ()
 ) -> PrivacyLossDistribution:
-    """Return the privacy loss distribution of such releases together."""
+    """Return the privacy loss distribution of such releases together; it is shared."""
     for s in gaussian_s:
         checks.positive("gaussian_s", s)
     for epsilon in pure_epsilons:
         checks.positive("pure_epsilons", epsilon)
+    return _loss_distribution(tuple(gaussian_s), tuple(pure_epsilons))
+
+
+@lru_cache(maxsize=64)  # the periods of a series, and the parts of a release, cost the same
+def _loss_distribution(
+    gaussian_s: tuple[float, ...], pure_epsilons: tuple[float, ...]
+) -> PrivacyLossDistribution:
     whole = privacy_loss_distribution.identity()
     for s, times in Counter(gaussian_s).items():
         one = privacy_loss_distribution.from_gaussian_mechanism(standard_deviation=1.0 / s)

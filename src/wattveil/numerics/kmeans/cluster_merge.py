@@ -24,9 +24,10 @@ eigenvalues and e the error of the answer: noise and clipping.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from wattveil.arrays import Floats, Labels
 from wattveil.numerics.kmeans import kmeans_tuning
@@ -83,7 +84,7 @@ def local_optima(cells: Cells, n_clusters: int) -> list[Merge]:
     # Fixed seeds: the restarts use released numbers only. For so few points threads cost more
     # than they save, and so do checks of arguments.
     unchecked = config_context(assume_finite=True, skip_parameter_validation=True)
-    with threadpool_limits(limits=1), unchecked:
+    with _thread_pools().limit(limits=1), unchecked:
         fits = [
             KMeans(n_clusters, n_init=1, random_state=seed).fit(
                 part.centres, sample_weight=part.counts
@@ -95,6 +96,12 @@ def local_optima(cells: Cells, n_clusters: int) -> list[Merge]:
         for fit in fits
     ]
     return _distinct(sorted(merges, key=lambda merge: merge.cost))
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return the libraries with threads of their own, all loaded by now: a slow search."""
+    return ThreadpoolController()
 
 
 def _confirmed_cells(cells: Cells, n_clusters: int) -> Cells:

@@ -15,6 +15,7 @@ from wattveil.products.request import Delta, ReleaseRequest
 from wattveil.server.auth.principals import DEFAULT_TOKEN_DAYS
 from wattveil.server.dataset_choices import (
     FIXED,
+    WITHOUT_SOURCE,
     AllowanceBody,
     Name,
     ProductName,
@@ -50,6 +51,7 @@ _CHOICES = ReleaseRequest.model_fields
 _Choices: Any = create_model(
     "_Choices",
     __base__=_Body,
+    __cls_kwargs__=WITHOUT_SOURCE,
     **{
         **{
             name: derived_field(field, required=field.is_required())
@@ -64,6 +66,8 @@ _Choices: Any = create_model(
 class ReleaseBody(_Choices):  # type: ignore[misc] # its fields are those of the request
     """A quote or a release that an analyst requests."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     delta: Delta | None = None
     """Slack added to every probability beyond the factor e^epsilon. None: that of the data set."""
     products: Annotated[list[ProductName], Field(max_length=10)] | None = None
@@ -75,12 +79,15 @@ _SERIES = SeriesRequest.model_fields
 _SeriesChoices: Any = create_model(
     "_SeriesChoices",
     __base__=_Body,
+    __cls_kwargs__=WITHOUT_SOURCE,
     **{name: derived_field(field, required=field.is_required()) for name, field in _SERIES.items()},
 )
 
 
 class SeriesBody(_SeriesChoices):  # type: ignore[misc] # its fields are those of the series
     """A series of periods to open: its whole budget is charged at once."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: Name
     """Its name: a-z, 0-9, dot, dash and underscore."""
@@ -92,6 +99,8 @@ class SeriesBody(_SeriesChoices):  # type: ignore[misc] # its fields are those o
 
 class SeriesPlanBody(_SeriesChoices):  # type: ignore[misc] # its fields are those of the series
     """A series to plan: nothing is charged."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     group_customers: Annotated[
         list[Annotated[int, Field(ge=1, le=10**12)]], Field(max_length=20, default_factory=list)

@@ -7,6 +7,7 @@ ends. An argument limits its memory, in bytes.
 """
 
 import errno
+import gc
 import json
 import os
 import resource
@@ -19,6 +20,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+_OBJECTS_PER_COLLECTION = 10_000
+"""New objects before garbage is collected: loading modules makes many, and no garbage."""
 _ROOM_FOR_OTHERS = 5
 """Added to its niceness, so that page requests have priority."""
 
@@ -212,6 +215,7 @@ def main() -> None:
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.nice(_ROOM_FOR_OTHERS)
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     for max_bytes in map(int, sys.argv[1:]):
         resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
     for task in _tasks():
