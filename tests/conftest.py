@@ -98,8 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     comparisons of utility or of readings whose parts other tests cover.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
-    Tracing them takes half as long again, or as long again, as running them. Slow tests are not
-    traced, and outside of the tests of the kernel the first case of a test is.
+    Tracing them takes half as long again, or as long again, as running them. Outside of the tests
+    of the kernel, the first case of a test is traced, and neither further cases nor slow tests are.
 
     `make soak` draws ten times the examples of each property.
     """
@@ -109,10 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
         is_further = first[_without_case(item)] is not item
-        is_left_out = item.get_closest_marker("slow") is not None or (
-            is_further and not _is_in(item.path, _OF_THE_KERNEL)
-        )
-        if folder in _UNTRACED_FOLDERS or is_left_out:
+        is_left_out = is_further or item.get_closest_marker("slow") is not None
+        if folder in _UNTRACED_FOLDERS or (is_left_out and not _is_in(item.path, _OF_THE_KERNEL)):
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))

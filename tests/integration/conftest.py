@@ -55,6 +55,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(tmp_path, _new_schema(request.getfixturevalue("database")))
 
 
+mostly_sqlite = pytest.mark.parametrize(
+    "place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
+)
+"""Of rules that do not depend on the database, beside one whole test on both: `make soak`."""
+
+
 @pytest.fixture
 def elsewhere(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> NewPlace:
     """Return new, empty places on the database of the test; the folder is still to be made."""

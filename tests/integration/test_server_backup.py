@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 from typer.testing import CliRunner
 
-from tests.integration.conftest import NewPlace, Place
+from tests.integration.conftest import NewPlace, Place, mostly_sqlite
 from tests.live_server import QUICK, Running, furnish, put_profiles, refused, registration, serving
 from tests.neighbouring_servers import InProcessCompute
 from tests.sample_bundles import some_profiles, without_plan_simulation
@@ -179,6 +179,7 @@ def renew(place: Place, server: Running, name: str, role: str) -> None:
     server.tokens[name] = json.loads(result.output)["token"]
 
 
+@mostly_sqlite
 def test_without_a_mark_nothing_is_left_and_registrations_need_a_declaration(
     place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_without_a_mark_nothing_is_left_and_registrations_need_a_declaration(
         assert json.loads(found["detail"])["never_charged"] == "collected last week"
 
 
+@mostly_sqlite
 def test_a_linked_data_set_that_was_lost_has_no_budget_of_its_own(
     place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_linked_data_set_that_was_lost_has_no_budget_of_its_own(
     assert left(new, "more", principal="owner") == [Amounts()]
 
 
+@mostly_sqlite
 def test_nothing_is_lost_if_the_backup_is_the_newest(
     place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
 ) -> None:
@@ -348,6 +351,7 @@ def test_files_of_an_earlier_database_are_refused(tmp_path: Path, ending: str) -
         _check_new(tmp_path, None)
 
 
+@mostly_sqlite
 def test_the_folder_and_the_mark_of_a_running_server_are_refused(
     place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_london_hourly_agrees_with_half_hourly() -> None:
     assert np.allclose(hour.load_kw[rows].mean(axis=0), half.load_kw.mean(axis=0), rtol=2e-3)
 
 
+@pytest.mark.long  # the layout of the half-hours, which are compared with plain Python
 def test_london_hourly_is_read_whole() -> None:
     """352,177 days of 24 hours: 1,014 homes, empty slots counted, nothing else lost."""
     build = build_profiles(
