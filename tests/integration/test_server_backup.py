@@ -18,6 +18,7 @@ from tests.sample_bundles import some_profiles, without_plan_simulation
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError, LedgerBehindError
 from wattveil.privacy.guarantee import Tier
+from wattveil.server.backup import write_backup as write_backup_module
 from wattveil.server.backup.restore_backup import AcceptedLoss, _check_new, restore_backup
 from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
@@ -341,6 +342,25 @@ def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data
     )
     assert restored.exit_code == 0, restored.output
     assert json.loads(restored.stdout)["missing_bundles"] == [bundle.name]
+
+
+def test_only_older_backups_are_removed(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the new one, if an earlier clock was ahead; a link is no backup of its own."""
+    with serving(data) as server:
+        furnish(server)
+    times = iter([f"2026-11-{day:02}T02:00:00Z" for day in (9, 1, 2, 3, 4)])
+    monkeypatch.setattr(write_backup_module, "now", lambda: next(times))
+    out = tmp_path / "backups"
+    out.mkdir()
+    write_backup(data, None, out / "ahead", keep=1)
+    assert write_backup(data, None, out / "first", keep=1).removed == ()
+    assert write_backup(data, None, out / "second", keep=2).removed == ()
+    (out / "latest").symlink_to(out / "second")
+    assert write_backup(data, None, out / "third", keep=2).removed == ("first",)
+    assert write_backup(data, None, out / "fourth", keep=1).removed == ("second", "third")
+    assert {path.name for path in out.iterdir()} == {"ahead", "fourth", "latest"}
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])

@@ -409,6 +409,11 @@ def test_backup_and_restore(site: Place, elsewhere: NewPlace, tmp_path: Path) ->
         furnish(server)
         added(server, 1)
         write_backup(*site, tmp_path / "backup")
+    # The disk of the series is not mounted: the older backup alone has its state.
+    away = (site.folder / "series").rename(tmp_path / "away")
+    poor = write_backup(*site, tmp_path / "poor", keep=1)
+    assert (poor.without_state, poor.removed) == (("homes/quarters",), ())
+    away.rename(site.folder / "series")
     whole, lossy = elsewhere(), elsewhere()
     restore_backup(tmp_path / "backup", *whole, mark=site.folder / "ledger.heads")
     loss = AcceptedLoss(by="owner", reason="the disk was lost")

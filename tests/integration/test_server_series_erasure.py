@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from tests.integration.test_server_series import SERIES, WHERE, furnish
 from tests.live_server import Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
+from wattveil.bundle import registered_series
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.registered_series import publish_period
 from wattveil.cli import app
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.server.http.problems import Code
@@ -116,6 +118,36 @@ def test_an_erasure_that_finds_no_state_is_not_confirmed(
     assert running.send("POST", where, body).json == {"erased": True}
     assert not copy.exists()
     assert erased(tmp_path / "data") == 1
+
+
+def test_closing_does_not_confirm_what_is_on_another_disk(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A period was drawn and not stored, and the disk of the series is not mounted."""
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "publish_period", failing_after(publish_period))
+        body = {"period": "2026-Q1", "file": "q1.parquet"}
+        made = running.send("POST", f"{WHERE}/quarters/periods", body)
+        assert running.finished(made.json["release"])["state"] == "failed"
+    place = tmp_path / "data" / "series"
+    away = place.rename(tmp_path / "away")
+    close, reason = f"{WHERE}/quarters/close", {"reason": "over"}
+    kept = refused(running.send("POST", close, reason), Code.NOT_CLOSED).json
+    assert "could not be deleted" in kept["reason"]
+    assert not place.exists(), "a second attempt finds no more than the first"
+    away.rename(place)
+    assert running.send("POST", close, reason).status == 200
+    assert not [*place.rglob("*.state"), *place.rglob("series.key")]
+
+
+def failing_after(publish: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the publication of a period, with an error once all is on disk."""
+
+    def published(*given: Any, **choices: Any) -> None:  # noqa: ANN401 - as it takes them
+        publish(*given, **choices)
+        raise RuntimeError("planted")
+
+    return published
 
 
 @pytest.mark.parametrize("folder", ["kept", "lost"])

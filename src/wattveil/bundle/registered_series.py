@@ -222,14 +222,23 @@ class ClosedSeries(NamedTuple):
 
 
 def close_series(
-    home: Path, reason: str, *, stored: Mapping[str, Path], lost: bool, key: Ed25519PrivateKey
+    home: Path,
+    reason: str,
+    *,
+    stored: Mapping[str, Path],
+    lost: bool,
+    has_begun: bool,
+    key: Ed25519PrivateKey,
 ) -> ClosedSeries:
     """Delete the private state of a series, whatever is damaged, then state its end.
 
     The statement is about the periods that the ledger has ``stored``, and a period that was drawn
     and never sent is deleted. If entries of the ledger were ``lost``, others may have been
-    published: then none is deleted, and the statement says that it may not be complete.
+    published: then none is deleted, and the statement says that it may not be complete. The state
+    of a series of which a period ``has_begun`` may be on a disk that is not mounted.
     """
+    if has_begun and not (home.exists() or _lock(home).exists()):  # a computation leaves its lock
+        return ClosedSeries(is_deleted=False, is_stated=not stored)
     with _held(home):
         _note(_closed(home), "")  # a period that waits for the lock must not begin
         is_deleted = _delete_unfinished(home)

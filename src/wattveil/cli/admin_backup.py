@@ -43,6 +43,7 @@ def backup(
         "entries": done.entries,
         "bundles": done.bundles,
         "damaged": list(done.damaged),
+        "without_state": list(done.without_state),
         "removed": list(done.removed),
     }
     found = f"{format_count(done.entries, 'entry')} and {format_count(done.bundles, 'bundle')}"
@@ -52,6 +53,10 @@ def backup(
     print_result(result, text, as_json=as_json)
     if done.damaged:
         typer.echo(f"Missing or changed bundles: {', '.join(done.damaged)}", err=True)
+    if done.without_state:
+        lacking = f"Series without their private state: {', '.join(done.without_state)}"
+        typer.echo(f"{lacking}. Is the folder `series` mounted?", err=True)
+    if done.damaged or done.without_state:
         raise typer.Exit(1)
 
 

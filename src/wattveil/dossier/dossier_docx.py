@@ -7,7 +7,6 @@ from wattveil.dossier.clauses import AnsweredClause, Block
 from wattveil.dossier.dossier_document import (
     BLANK,
     SIGN_OFF,
-    VERIFICATION,
     Dossier,
     cited,
     heading,
@@ -17,6 +16,10 @@ from wattveil.errors import MissingExtraError
 if TYPE_CHECKING:
     from docx.document import Document
 
+_NOT_VERIFIED = (
+    "This document can be edited. If the dossier is signed, `wattveil verify` on its folder checks"
+    " dossier.html and dossier.md, and not this document."
+)
 _RED, _AMBER = (0xB0, 0x00, 0x20), (0x8A, 0x5A, 0x00)
 
 
@@ -49,7 +52,7 @@ def dossier_docx(dossier: Dossier) -> bytes:
     table = document.add_table(rows=0, cols=2, style="Table Grid")
     for name in SIGN_OFF:
         table.add_row().cells[0].text = name
-    document.add_paragraph(VERIFICATION)
+    document.add_paragraph(_NOT_VERIFIED)
     document.add_paragraph(f"{dossier.standard.wording} {dossier.standard.source}")
     written = io.BytesIO()
     document.save(written)

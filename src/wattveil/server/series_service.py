@@ -75,6 +75,7 @@ class SeriesService:
 
     def close(self, admin: Principal, dataset: Dataset, name: str, reason: str) -> responses.Series:
         """End a series, and delete its private state; what it reserved stays charged."""
+        before = self.find(dataset, name)
         self.state.ledger.end_series(dataset.name, name, reason=reason, by=admin.name)
         found = self.find(dataset, name)
         with self.state.ledger.reading() as connection:
@@ -84,6 +85,7 @@ class SeriesService:
             "do": "close_series",
             "stored": stored,
             "lost": lost,
+            "has_begun": lost or any(one.state is not None for one in before.periods),
             "home": str(series_home(self.state.folder, found)),
             "reason": found.ended,
             "signing_key": str(self.state.folder / SIGNING_KEY),

@@ -420,7 +420,7 @@ def test_total_of_centroids_and_labels(load_kw: Floats) -> None:
     assert km.guarantee_with(labels, labels).epsilon > total.epsilon
     assert km.guarantee_with().epsilon == pytest.approx(1.0, rel=1e-5)
     km.fit(load_kw)
-    with pytest.raises(InvalidParameterError, match="labels must be released for these centroids"):
+    with pytest.raises(InvalidParameterError, match="labels must be labels of these centroids"):
         km.guarantee_with(labels)
 
 

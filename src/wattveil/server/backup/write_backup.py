@@ -30,6 +30,7 @@ from sqlalchemy.engine import make_url
 
 from wattveil.bundle.registered_series import copy_series
 from wattveil.errors import InvalidParameterError
+from wattveil.server.datasets import all_datasets
 from wattveil.server.ledger.database import (
     connect,
     existing_database,
@@ -42,7 +43,7 @@ from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
 from wattveil.server.ledger.journal import now
 from wattveil.server.ledger.ledger_audit import at_one_instant
 from wattveil.server.ledger.ledger_tables import TRANSIENT, journal, metadata, release
-from wattveil.server.ledger.reserved_series import series_ids
+from wattveil.server.ledger.reserved_series import series_ids, series_of
 from wattveil.server.server_state import FINGERPRINT_KEY, SERIES_FOLDER, SIGNING_KEY
 
 MANIFEST = "backup.json"
@@ -69,6 +70,8 @@ class BackupSummary:
     """Number of bundles."""
     damaged: tuple[str, ...]
     """Bundles that the ledger names and that are missing or changed; they are not contained."""
+    without_state: tuple[str, ...]
+    """Open series whose private state is missing, although periods were begun."""
     removed: tuple[str, ...]
     """Older backups that were removed."""
 
@@ -79,7 +82,8 @@ def write_backup(
     """Write a backup of the server of a data folder to a new folder; the server may run.
 
     ``keep`` is the number of backups of this server to keep beside it, itself included. Older ones
-    are removed once it is complete; none is if a bundle is damaged, which they may contain.
+    are removed once it is complete; none is if a bundle is damaged or the state of a series is
+    missing, which they may contain.
     """
     if out.exists():
         raise InvalidParameterError("out", "a new folder", str(out))
@@ -100,12 +104,22 @@ def write_backup(
             named = select(release.c.payload_ref, release.c.payload_sha256)
             rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
             series = series_ids(source)
+            begun = {
+                one.id: f"{one.dataset}/{one.name}"
+                for registered in all_datasets(source)
+                for one in series_of(source, registered.name)
+                if one.periods and one.ended is None
+            }
     # Bundles never change, and those that the ledger names are complete.
     damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
     # A state may be newer than the ledger: a restore finds by the mark that entries are missing.
     (draft / SERIES_FOLDER).mkdir(mode=0o700)
-    for number in series:
-        copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
+    copied = {
+        number
+        for number in series
+        if copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
+    }
+    without_state = tuple(name for number, name in begun.items() if number not in copied)
     (draft / KEYS_FOLDER).mkdir(mode=0o700)
     for name in KEYS:
         _copy_private(folder / name, draft / KEYS_FOLDER / name)
@@ -127,7 +141,8 @@ def write_backup(
         entries=sum(seq for seq, _ in heads.values()),
         bundles=len(rows) - len(damaged),
         damaged=damaged,
-        removed=() if keep is None or damaged else _remove_older(out, keep),
+        without_state=without_state,
+        removed=() if keep is None or damaged or without_state else _remove_older(out, keep),
     )
 
 
@@ -140,15 +155,22 @@ def last_backup_at(folder: Path) -> float:
 
 
 def _remove_older(out: Path, keep: int) -> tuple[str, ...]:
-    """Remove the oldest backups of the same server beside a new one; return their names."""
+    """Remove the oldest backups of the same server beside a new one; return their names.
+
+    One that claims to be made later than the new one, by another clock, is left alone.
+    """
     identity = sha256_of(out / _IDENTITY)
+    made_at = str(json.loads((out / MANIFEST).read_text())["made_at"])
     found = []
     for manifest in out.parent.glob(f"*/{MANIFEST}"):
+        if manifest.parent.name == out.name or manifest.parent.is_symlink():
+            continue
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads(manifest.read_text())
-            if content["files"][_IDENTITY] == identity:
+            if content["files"][_IDENTITY] == identity and str(content["made_at"]) <= made_at:
                 found.append((str(content["made_at"]), manifest.parent))
-    older = [path for _, path in sorted(found)[:-keep]]
+    newest_first = sorted(found, reverse=True)
+    older = [path for _, path in reversed(newest_first[keep - 1 :])]
     for path in older:
         shutil.rmtree(path)
     return tuple(path.name for path in older)

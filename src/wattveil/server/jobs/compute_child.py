@@ -142,9 +142,8 @@ def close_series(task: dict[str, Any]) -> dict[str, object]:
 
     key, home = keys.read_key(Path(task["signing_key"])), Path(task["home"])
     stored = {label: Path(bundle) for label, bundle in task["stored"].items()}
-    closed = registered_series.close_series(
-        home, task["reason"], stored=stored, lost=task["lost"], key=key
-    )
+    choices = {name: task[name] for name in ("lost", "has_begun")}
+    closed = registered_series.close_series(home, task["reason"], stored=stored, key=key, **choices)
     return {"deleted": closed.is_deleted, "stated": closed.is_stated}
 
 

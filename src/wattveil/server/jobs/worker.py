@@ -201,4 +201,8 @@ def _cause(error: BaseException) -> str:
     if isinstance(error, _TemporaryFailure | LedgerUnavailableError):
         return error.cause
     number = error.errno if isinstance(error, OSError) else None
-    return type(error).__name__ if number is None else errno.errorcode[number]
+    return (
+        type(error).__name__
+        if number is None
+        else errno.errorcode.get(number, type(error).__name__)
+    )

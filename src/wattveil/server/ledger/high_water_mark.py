@@ -48,6 +48,7 @@ _START_BYTES = 40
 """Of the first line of a file that was shortened, which no other file has."""
 _LOCK_SECONDS = 5.0
 """Time for others to release the file: they hold it while they write a few lines."""
+_READER_SECONDS = 0.1
 _LOCK_PAUSE_SECONDS = 0.002
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
 _REGISTERED = re.compile(r"^dataset ([!-~]{1,128}) (\S{1,63})$", re.MULTILINE)
@@ -78,10 +79,10 @@ class HighWaterMark:
         with self._turn:
             self._read(fcntl.LOCK_SH)
 
-    def _read(self, lock: int) -> None:
+    def _read(self, lock: int, wait_seconds: float = _LOCK_SECONDS) -> None:
         try:
             with self.path.open("rb") as file:
-                _lock(file, lock)  # released at its end
+                _lock(file, lock, wait_seconds)  # released at its end
                 if self._start != (start := file.read(_START_BYTES)):
                     self._start, self._read_bytes = start, 0  # another file: all of it is new
                 file.seek(self._read_bytes)
@@ -127,8 +128,10 @@ class HighWaterMark:
     def has_release(self, journal_id: int, number: int) -> bool:
         """Whether the release of this number of a journal is recorded: only then it may be sent."""
         if self.stored.get(journal_id, 0) < number:
-            with suppress(OSError):  # as long as it cannot be read, nothing more is known
-                self.refresh()
+            # As long as it cannot be read, nothing more is known. Many readers wait one after the
+            # other, and the writer behind them: each one for a moment.
+            with suppress(OSError), self._turn:
+                self._read(fcntl.LOCK_SH, _READER_SECONDS)
         return self.stored.get(journal_id, 0) >= number
 
     def check_releases(self, counts: Mapping[int, int], *, grace_seconds: float) -> None:
@@ -286,9 +289,9 @@ def _locked(path: Path) -> Iterator[TextIO]:
                 return
 
 
-def _lock(file: IO[Any], how: int) -> None:
+def _lock(file: IO[Any], how: int, wait_seconds: float = _LOCK_SECONDS) -> None:
     """Lock the file; raise EAGAIN if another process, such as one that is stopped, holds it."""
-    until = time.monotonic() + _LOCK_SECONDS
+    until = time.monotonic() + wait_seconds
     while True:
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)

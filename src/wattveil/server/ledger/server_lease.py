@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 _NUMBER = 0x77617476
 """Any fixed number, of a kind of lock; the other half of its name is the table of this ledger."""
-_PATIENCE_SECONDS = 15.0
+_PATIENCE_SECONDS = 45.0
 """Time in which the lock of a server that was killed is released."""
 _RETRY_SECONDS = 0.2
 _CHECK_SECONDS = 2.0

@@ -43,8 +43,8 @@ class Component(StrEnum):
 
 
 REQUIRED = {Component.DATABASE, Component.KEY}
-"""Without one of them, no request is served. While another one fails, stored releases can be read:
-a proxy that withdrew the only server would take them away too."""
+"""Without the database no request is served, and without the keys none may be. While another one
+fails, stored releases can be read: a proxy that withdrew the only server would take them away."""
 
 
 class Readiness:
@@ -97,8 +97,8 @@ class Readiness:
             fields = {"component": component.value, "error": type(error).__name__}
             if isinstance(error, LedgerUnavailableError):
                 fields["cause"] = error.cause  # of a fixed list
-            elif isinstance(error, OSError) and error.errno is not None:
-                fields["cause"] = errno.errorcode[error.errno]
+            elif isinstance(error, OSError) and (name := errno.errorcode.get(error.errno or 0)):
+                fields["cause"] = name
             _LOG.error("not ready", extra={"fields": fields})
             return False
         return True

@@ -184,16 +184,7 @@ class _ServerFigures(Collector):
             "Waiting orders of one principal at which its further ones are refused as busy.",
             MAX_WAITING_PER_PRINCIPAL,
         )
-        yield GaugeMetricFamily(
-            "wattveil_last_backup_timestamp_seconds",
-            "Unix time of the last `wattveil admin backup`; 0 if there is none.",
-            last_backup_at(self._state.folder),
-        )
-        yield GaugeMetricFamily(
-            "wattveil_disk_low",
-            "Whether less than 1 GiB is free in the data folder; nothing finer is measured.",
-            float(shutil.disk_usage(self._state.folder).free < _LOW_BYTES),
-        )
+        yield from self._disk_figures(is_failing=Component.DISK in failing)
         figures = None if Component.DATABASE in failing else self._ledger_figures()
         yield GaugeMetricFamily(
             "wattveil_database_up",
@@ -206,6 +197,23 @@ class _ServerFigures(Collector):
             yield GaugeMetricFamily(
                 "wattveil_queue_length", "Charges whose release is not stored.", length
             )
+
+    def _disk_figures(self, *, is_failing: bool) -> Iterator[Metric]:
+        """Yield figures of the data folder; a disk that hangs must not occupy request threads."""
+        is_low = True
+        if not is_failing:
+            yield GaugeMetricFamily(
+                "wattveil_last_backup_timestamp_seconds",
+                "Unix time of the last `wattveil admin backup`; 0 if there is none.",
+                last_backup_at(self._state.folder),
+            )
+            with suppress(OSError):
+                is_low = shutil.disk_usage(self._state.folder).free < _LOW_BYTES
+        yield GaugeMetricFamily(
+            "wattveil_disk_low",
+            "Whether less than 1 GiB is free in the data folder, or it cannot be read.",
+            float(is_low),
+        )
 
     def _ledger_figures(self) -> list[Metric] | None:
         """Return the figures of the ledger; None if it cannot be read."""
@@ -268,12 +276,12 @@ class _ServerFigures(Collector):
             registered = all_datasets(connection)
             awaited = files_awaited(connection)
         folder = self._state.folder / FOLDER
-        missing = [name for name, file in awaited if not (folder / file).is_file()]
+        missing = [name for name, file in awaited if not _is_file(folder / file)]
         for one in registered:
             periods.add_metric((one.name,), missing.count(one.name))
             if not one.closed:
                 files = filter(None, (one.profiles_file, one.customer_list_file))
-                lacks = not all((folder / file).is_file() for file in files)
+                lacks = not all(_is_file(folder / file) for file in files)
                 own.add_metric((one.name,), float(lacks))
         return [own, periods]
 
@@ -336,3 +344,11 @@ _RELEASES = (
     .join(dataset, dataset.c.id == entry.c.dataset_id)
     .group_by(dataset.c.name, release.c.state)
 )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a file is there and can be seen: a folder that cannot be read lacks it."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
