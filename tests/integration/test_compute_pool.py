@@ -1,6 +1,8 @@
 """The server's side of its helper processes."""
 
+import errno
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from wattveil.server.jobs.compute_pool import (
     ComputeProcess,
     ComputeProcessBusyError,
     ComputeProcessDiedError,
+    ComputeProcessNotStartedError,
 )
 from wattveil.server.jobs.release_queue import RemoteQueue
 from wattveil.server.ledger.ledger import Ledger
@@ -26,6 +29,18 @@ def test_what_takes_too_much_memory_is_refused_and_leaves_nothing_behind(tmp_pat
     assert process.run_task({"do": "verify", "bundle": str(tmp_path)}) == {"done": False}
     assert process._process is not None
     assert process._process.poll() is not None
+    process.stop()
+
+
+def test_a_process_that_cannot_be_started_computes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the limit of processes of a service; a later task may start one."""
+    process = ComputeProcess()
+    monkeypatch.setattr(subprocess, "Popen", Mock(side_effect=BlockingIOError(errno.EAGAIN, "x")))
+    with pytest.raises(ComputeProcessNotStartedError):
+        process.run_task({})
+    assert not process._turn.locked()
     process.stop()
 
 

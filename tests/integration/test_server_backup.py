@@ -1,5 +1,6 @@
 """Backup and restore of a real server, on both databases: no charge is ever forgotten."""
 
+import errno
 import json
 import shutil
 import threading
@@ -342,6 +343,22 @@ def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data
     )
     assert restored.exit_code == 0, restored.output
     assert json.loads(restored.stdout)["missing_bundles"] == [bundle.name]
+
+
+def test_a_backup_that_fails_leaves_nothing(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full would be filled further each night, with keys among it."""
+    with serving(data) as server:
+        furnish(server)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "planted")
+
+    monkeypatch.setattr(write_backup_module, "_copy_private", full)
+    with pytest.raises(OSError, match="planted"):
+        write_backup(data, None, tmp_path / "backup")
+    assert not [*tmp_path.glob("backup*")]
 
 
 def test_only_older_backups_are_removed(

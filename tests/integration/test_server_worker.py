@@ -18,7 +18,10 @@ from wattveil.errors import LedgerUnavailableError, ServerRefusalError
 from wattveil.server import release_service
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs import planner, worker
-from wattveil.server.jobs.compute_pool import ComputeProcessDiedError
+from wattveil.server.jobs.compute_pool import (
+    ComputeProcessDiedError,
+    ComputeProcessNotStartedError,
+)
 from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.accounts import Charge, Release
 from wattveil.server.ledger.journal import Head
@@ -215,3 +218,26 @@ def test_a_request_that_waits_for_a_computation_is_answered_at_the_end(
             asked = pool.submit(server.send, "POST", path, QUICK, as_="ann")
             assert _UntilStopped.begun.wait(600)
         refused(asked.result(), Code.BUSY)
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_a_charge_waits_until_a_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was computed: it is stored as failed neither then nor later."""
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0.01)
+    attempts: list[None] = []
+    run_task = ComputeHere.run_task
+
+    def started_late(process: ComputeHere, task: dict[str, Any], **how: float) -> dict[str, Any]:
+        if task["do"] == "release":
+            attempts.append(None)
+            if len(attempts) < 5:
+                raise ComputeProcessNotStartedError
+        return run_task(process, task, **how)
+
+    monkeypatch.setattr(ComputeHere, "run_task", started_late)
+    with serving(tmp_path) as server:
+        furnish(server)
+        assert server.finished(server.order("k", QUICK).json["id"])["state"] == "ok"
+    assert len(attempts) == 5

@@ -5,6 +5,7 @@ be the one that was charged.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -201,6 +202,11 @@ def _described(
                 "groups", f"attributes of the profiles, {one_of(found.attributes)}", name
             )
     return found
+
+
+def has_file(path: Path) -> bool:
+    """Whether a file is there and can be read; a folder that cannot be searched lacks it."""
+    return os.access(path, os.R_OK) and path.is_file()
 
 
 def file_inside(folder: Path, field: str, name: str) -> Path:

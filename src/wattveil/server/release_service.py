@@ -19,7 +19,7 @@ from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.products.ruled_load import rule_warnings
 from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.server.auth.principals import Principal
-from wattveil.server.datasets import FOLDER, Dataset
+from wattveil.server.datasets import FOLDER, Dataset, has_file
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid, problem_of
 from wattveil.server.http.requests import ReleaseBody
@@ -171,7 +171,7 @@ class ReleaseService:
             raise Problem(Code.UNAVAILABLE)
         profiles, listed = dataset.profiles_file, dataset.customer_list_file
         folder = self.state.folder / FOLDER
-        if not all((folder / name).is_file() for name in (profiles, listed or profiles)):
+        if not all(has_file(folder / name) for name in (profiles, listed or profiles)):
             raise Problem(Code.UNAVAILABLE)
         if listed is not None:
             check_list(request, read_customer_list(folder / listed))

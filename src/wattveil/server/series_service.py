@@ -9,7 +9,7 @@ from wattveil.bundle.series_request import SeriesRequest
 from wattveil.errors import InvalidParameterError
 from wattveil.products.request import NO_RULE
 from wattveil.server.auth.principals import Principal
-from wattveil.server.datasets import FOLDER, Dataset, file_inside
+from wattveil.server.datasets import FOLDER, Dataset, file_inside, has_file
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ErasureBody, PeriodBody, SeriesBody, SeriesPlanBody
@@ -178,4 +178,4 @@ class SeriesService:
         with self.state.ledger.reading() as connection:
             plan = read_plan(connection, one.charge)
         file = "" if plan is None else str(plan["file"])
-        return "" if (self.state.folder / FOLDER / file).is_file() else file
+        return "" if has_file(self.state.folder / FOLDER / file) else file

@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version as installed_version
@@ -90,50 +90,52 @@ def write_backup(
     if out.resolve().is_relative_to(folder.resolve()):
         raise InvalidParameterError("out", "outside the data folder: lost with it", str(out))
     draft = out.with_name(f"{out.name}.partial")
-    with existing_database(folder, database) as engine:
-        found = version(engine)
-        if found != newest_version():
-            rule = f"of version {newest_version()}: start this version of the server once"
-            raise InvalidParameterError("database", rule, found)
-        shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
-        draft.mkdir(mode=0o700)
-        with at_one_instant(engine) as source:
-            copy_to_file(source, draft / LEDGER)
-            columns = (journal.c.id, journal.c.head_seq, journal.c.head_sha256)
-            heads = {str(row[0]): [row[1], row[2]] for row in source.execute(select(*columns))}
-            named = select(release.c.payload_ref, release.c.payload_sha256)
-            rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
-            series = series_ids(source)
-            begun = {
-                one.id: f"{one.dataset}/{one.name}"
-                for registered in all_datasets(source)
-                for one in series_of(source, registered.name)
-                if one.periods and one.ended is None
-            }
-    # Bundles never change, and those that the ledger names are complete.
-    damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
-    # A state may be newer than the ledger: a restore finds by the mark that entries are missing.
-    (draft / SERIES_FOLDER).mkdir(mode=0o700)
-    copied = {
-        number
-        for number in series
-        if copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
-    }
-    without_state = tuple(name for number, name in begun.items() if number not in copied)
-    (draft / KEYS_FOLDER).mkdir(mode=0o700)
-    for name in KEYS:
-        _copy_private(folder / name, draft / KEYS_FOLDER / name)
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "wattveil": installed_version("wattveil"),
-        "made_at": now(),
-        "heads": heads,
-        "damaged_bundles": list(damaged),
-        "files": {name: sha256_of(draft / name) for name in sorted(_files(draft))},
-    }
-    (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
-    os.sync()
-    draft.rename(out)
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, draft, ignore_errors=True)  # what is left of a failure
+        with existing_database(folder, database) as engine:
+            found = version(engine)
+            if found != newest_version():
+                rule = f"of version {newest_version()}: start this version of the server once"
+                raise InvalidParameterError("database", rule, found)
+            shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
+            draft.mkdir(mode=0o700)
+            with at_one_instant(engine) as source:
+                copy_to_file(source, draft / LEDGER)
+                columns = (journal.c.id, journal.c.head_seq, journal.c.head_sha256)
+                heads = {str(row[0]): [row[1], row[2]] for row in source.execute(select(*columns))}
+                named = select(release.c.payload_ref, release.c.payload_sha256)
+                rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
+                series = series_ids(source)
+                begun = {
+                    one.id: f"{one.dataset}/{one.name}"
+                    for registered in all_datasets(source)
+                    for one in series_of(source, registered.name)
+                    if one.periods and one.ended is None
+                }
+        # Bundles never change, and those that the ledger names are complete.
+        damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
+        # A state may be newer than the ledger: a restore finds by the mark what is missing.
+        (draft / SERIES_FOLDER).mkdir(mode=0o700)
+        copied = {
+            number
+            for number in series
+            if copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
+        }
+        without_state = tuple(name for number, name in begun.items() if number not in copied)
+        (draft / KEYS_FOLDER).mkdir(mode=0o700)
+        for name in KEYS:
+            _copy_private(folder / name, draft / KEYS_FOLDER / name)
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "wattveil": installed_version("wattveil"),
+            "made_at": now(),
+            "heads": heads,
+            "damaged_bundles": list(damaged),
+            "files": {name: sha256_of(draft / name) for name in sorted(_files(draft))},
+        }
+        (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
+        os.sync()
+        draft.rename(out)
     with suppress(OSError):  # the folder is read-only here: the alert states that there is no time
         (folder / _TIME).write_text(content["made_at"])
     return BackupSummary(

@@ -20,6 +20,10 @@ class ComputeProcessDiedError(Exception):
     """The process ended without a result: killed, too slow, out of memory, or stopped."""
 
 
+class ComputeProcessNotStartedError(ComputeProcessDiedError):
+    """No process could be started, for example at a limit of processes: nothing was computed."""
+
+
 class ComputeProcessBusyError(Exception):
     """The process was busy for longer than the caller waits."""
 
@@ -46,9 +50,7 @@ class ComputeProcess:
         if not self._turn.acquire(timeout=wait_seconds):
             raise ComputeProcessBusyError
         try:
-            process = self._running()
-            clock = threading.Timer(self._max_seconds, process.kill)
-            clock.start()
+            process, clock = self._timed()
             try:
                 print(json.dumps(task), file=process.stdin, flush=True)
                 answer = "" if process.stdout is None else process.stdout.readline()
@@ -76,6 +78,16 @@ class ComputeProcess:
             process.kill()  # a waiting caller gets an error
             with self._turn:
                 _reap(process)
+
+    def _timed(self) -> tuple[subprocess.Popen[str], threading.Timer]:
+        """Return the process, and the clock that ends it."""
+        try:
+            process = self._running()
+            clock = threading.Timer(self._max_seconds, process.kill)
+            clock.start()
+        except (OSError, RuntimeError):  # the system permits no process, or no thread
+            raise ComputeProcessNotStartedError from None
+        return process, clock
 
     def _running(self) -> subprocess.Popen[str]:
         with self._starting:

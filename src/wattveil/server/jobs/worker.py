@@ -23,6 +23,7 @@ from wattveil.server.jobs.compute_pool import (
     MAX_WAITING_SECONDS,
     ComputeProcess,
     ComputeProcessDiedError,
+    ComputeProcessNotStartedError,
 )
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.ledger.accounts import Charge
@@ -167,6 +168,8 @@ class Worker:
         for _ in range(_TRIES):
             try:
                 result = process.run_task(task)
+            except ComputeProcessNotStartedError:
+                raise _TemporaryFailure("no compute process can be started") from None
             except ComputeProcessDiedError:
                 if self._stopping.is_set():
                     raise _Stopped from None

@@ -31,7 +31,7 @@ from sqlalchemy import func, select
 from wattveil.errors import LedgerUnavailableError
 from wattveil.server.auth.principals import first_expiries
 from wattveil.server.backup.write_backup import last_backup_at
-from wattveil.server.datasets import FOLDER, all_datasets
+from wattveil.server.datasets import FOLDER, all_datasets, has_file
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
 from wattveil.server.ledger.accounts import ReleaseState, named_accounts
@@ -154,6 +154,7 @@ class _ServerFigures(Collector):
     def __init__(self, state: ServerState, readiness: Readiness, expires_at: float | None) -> None:
         self._state, self._readiness, self._expires_at = state, readiness, expires_at
         self._ledger: tuple[float, list[Metric]] = (-_KEPT_SECONDS, [])
+        self._last_backup_at = 0.0
 
     def describe(self) -> Iterable[Metric]:
         """Describe nothing: the names are those of `collect`, which must not run at the start."""
@@ -202,13 +203,14 @@ class _ServerFigures(Collector):
         """Yield figures of the data folder; a disk that hangs must not occupy request threads."""
         is_low = True
         if not is_failing:
-            yield GaugeMetricFamily(
-                "wattveil_last_backup_timestamp_seconds",
-                "Unix time of the last `wattveil admin backup`; 0 if there is none.",
-                last_backup_at(self._state.folder),
-            )
+            self._last_backup_at = last_backup_at(self._state.folder)
             with suppress(OSError):
                 is_low = shutil.disk_usage(self._state.folder).free < _LOW_BYTES
+        yield GaugeMetricFamily(
+            "wattveil_last_backup_timestamp_seconds",
+            "Unix time of the last `wattveil admin backup`; 0 if there is none.",
+            self._last_backup_at,
+        )
         yield GaugeMetricFamily(
             "wattveil_disk_low",
             "Whether less than 1 GiB is free in the data folder, or it cannot be read.",
@@ -276,12 +278,12 @@ class _ServerFigures(Collector):
             registered = all_datasets(connection)
             awaited = files_awaited(connection)
         folder = self._state.folder / FOLDER
-        missing = [name for name, file in awaited if not _is_file(folder / file)]
+        missing = [name for name, file in awaited if not has_file(folder / file)]
         for one in registered:
             periods.add_metric((one.name,), missing.count(one.name))
             if not one.closed:
                 files = filter(None, (one.profiles_file, one.customer_list_file))
-                lacks = not all(_is_file(folder / file) for file in files)
+                lacks = not all(has_file(folder / file) for file in files)
                 own.add_metric((one.name,), float(lacks))
         return [own, periods]
 
@@ -344,11 +346,3 @@ _RELEASES = (
     .join(dataset, dataset.c.id == entry.c.dataset_id)
     .group_by(dataset.c.name, release.c.state)
 )
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a file is there and can be seen: a folder that cannot be read lacks it."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
