@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,6 +133,15 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
             homes.release(**{**QUICK, "epsilon": 0.9999})
 
 
+def is_alive(url: str) -> bool:
+    """Whether a server responds."""
+    try:
+        with urllib.request.urlopen(f"{url}/livez") as answer:  # noqa: S310 - http, of the test
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
 def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
     """SIGTERM: the code of success, no thread of ours left, and the ledger can be opened again."""
     said: list[str] = []
@@ -139,6 +149,9 @@ def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
 
     def end_it() -> None:
         while not any("Serving" in line for line in said):
+            time.sleep(0.01)
+        [url] = re.findall(r"http://[\d.:]+", " ".join(said))
+        while not is_alive(url):  # before that, the signal may end any line of other libraries
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
