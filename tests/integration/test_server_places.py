@@ -101,6 +101,32 @@ def test_connections_that_send_request_after_request_give_way(tmp_path: Path) ->
         is_alive(running)
 
 
+def is_answered(one: socket.socket) -> bool:
+    """Send a request on an open connection, and read its whole response."""
+    one.sendall(ALIVE)
+    got = b""
+    while not got.endswith(b'{"status":"ok"}'):
+        more = one.recv(65536)
+        if not more:
+            return False
+        got += more
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET"], ids=["idle", "begun"])
+def test_a_burst_of_new_connections_closes_none_of_another_address(
+    tmp_path: Path, sent: bytes
+) -> None:
+    """An analyst's connection stays open between requests, though all of the attacker's are new."""
+    with serving(tmp_path) as running, ExitStack() as stack:
+        own = stack.enter_context(connected(running.port))
+        assert is_answered(own)
+        for _ in range(3 * PLACES):
+            stack.enter_context(connected(running.port, sent, source="127.0.0.2"))
+        is_alive(running)
+        assert is_answered(own)
+
+
 @pytest.mark.parametrize("proxy", [(), ("127.0.0.2",)])
 def test_one_address_has_half_of_the_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: tuple[str, ...]

@@ -6,8 +6,10 @@ has not sent its request, is in the handshake of TLS, sends a body, does not rea
 is refused as busy after a pause. So idle connections, however many, do not keep others out. If the
 server works for all of them, the next one that is answered is closed: connections that send request
 after request do not keep others out either. A new connection has a moment to send its first
-request: among busy ones it would else be the one that gives way. One client address has at most
-half of the places; the addresses of a network of IPv6 (/64) count as one.
+request: among busy ones it would else be the one that gives way. Places are taken from the address
+that has most of them. One client address has at most half of the places; the addresses of a network
+of IPv6 (/64) count as one. On Linux, connections that send nothing are kept by the kernel for a
+second, so that those that send a request are accepted before them.
 """
 
 import asyncio
@@ -18,7 +20,6 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -48,6 +49,8 @@ _EVICTION_SECONDS = 0.05
 _EVICTED = 20
 """One place in so many is vacated by an eviction: as many as wait are accepted in a fraction of a
 second, and a client that connects again whenever it is closed occupies a fraction of a core."""
+_DEFERRED_SECONDS = 1
+"""Time for which Linux itself keeps a connection that sends nothing, before it is accepted."""
 _PAUSE_SECONDS = 0.1
 """Pause after an accept that failed for lack of descriptors or memory."""
 
@@ -179,6 +182,11 @@ class _Slot:
             return not self.is_new and now >= self._accepted_at + _FIRST_SECONDS
         return self.protocol.is_evictable
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the connection has not sent a request yet."""
+        return self.protocol is None or self.protocol.cycle is None
+
     def evict(self) -> None:
         """Close the connection at once."""
         if self.protocol is not None and self.protocol.transport is not None:
@@ -208,6 +216,9 @@ class Acceptor:
         self._is_full = False
         self._next_eviction = 0.0
         listener.settimeout(0.0)  # as asyncio needs it
+        is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
+        if is_tcp and hasattr(socket, "TCP_DEFER_ACCEPT"):  # Linux: connections that send go first
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFERRED_SECONDS)
         self._listen()
 
     def close(self) -> None:
@@ -285,13 +296,23 @@ class Acceptor:
     def _evictable(self) -> list[_Slot]:
         """Return the oldest connections to close, of the address that has most of them.
 
-        Many at a time: they are found by looking at all.
+        If none of these may be closed yet because most are new and without a request, the older
+        half of the new ones, before any connection of another address: a burst of new connections
+        closes those of nobody else. Many at a time: they are found by looking at all.
         """
         now = self._loop.time()
-        candidates = [slot for slot in self._slots if slot.is_evictable(now)]
-        most = max((self._addresses[slot.address] for slot in candidates), default=0)
-        found = (slot for slot in candidates if self._addresses[slot.address] == most)
-        return list(islice(found, max(1, self._max // _EVICTED)))
+        most = max(self._addresses.values())
+        crowd = [slot for slot in self._slots if self._addresses[slot.address] == most]
+        found = [slot for slot in crowd if slot.is_evictable(now)]
+        if not found:
+            others = [slot for slot in self._slots if slot.is_evictable(now)]
+            share = max((self._addresses[slot.address] for slot in others), default=0)
+            found = [slot for slot in others if self._addresses[slot.address] == share]
+            silent = [slot for slot in crowd if slot.is_silent]
+            if found and len(silent) > len(crowd) // 2:
+                begun = [slot for slot in silent if not slot.is_new]
+                found = begun[: len(silent) // 2]
+        return found[: max(1, self._max // _EVICTED)]
 
     async def _connect(self, slot: _Slot, connected: socket.socket) -> None:
         """Make the protocol of a connection, after the handshake of TLS if there is one."""
