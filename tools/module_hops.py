@@ -25,11 +25,10 @@ _SOURCE = str(Path(wv.__file__).parent) + "/"
 
 def main() -> None:
     """Print the modules of three walks."""
-    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        _show("profiles_from_readings", _profiles(Path(folder)))
-        _show("PrivateKMeans.fit", _fit())
-        _show("order to a server", _order(Path(folder)))
+        for name, walk in CALLS.items():
+            modules = walk(Path(folder))
+            sys.stdout.write(f"{name}: {len(modules)} modules\n  {', '.join(modules)}\n")
 
 
 def _profiles(folder: Path) -> list[str]:
@@ -40,13 +39,15 @@ def _profiles(folder: Path) -> list[str]:
     path = folder / "readings.csv"
     path.write_text("\n".join(["customer,start,kwh", *lines]), encoding="utf-8")
     readings = read_readings(path)
-    return _walk(lambda: wv.profiles_from_readings(readings))
+    return _walk(lambda: wv.profiles_from_readings(readings, timezone="UTC"))
 
 
-def _fit() -> list[str]:
+def _fit(_: Path) -> list[str]:
     load = np.full((200, 24), 0.5)
     estimator = wv.PrivateKMeans(n_clusters=3, epsilon=1.0, delta=1e-6, clip_kw=3.0)
-    return _walk(lambda: estimator.fit(load))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a small budget
+        return _walk(lambda: estimator.fit(load))
 
 
 def _order(folder: Path) -> list[str]:
@@ -90,8 +91,12 @@ def _traced(found: list[str], is_on: list[bool]) -> Iterator[None]:
         threading.setprofile(None)
 
 
-def _show(name: str, modules: list[str]) -> None:
-    sys.stdout.write(f"{name}: {len(modules)} modules\n  {', '.join(modules)}\n")
+CALLS = {
+    "profiles_from_readings": _profiles,
+    "PrivateKMeans.fit": _fit,
+    "An order to a server": _order,
+}
+"""The calls, each with a function that returns the modules in the order of their first entry."""
 
 
 if __name__ == "__main__":
