@@ -242,7 +242,9 @@ def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:
     refused(server.order("much", {**QUICK, "epsilon": 2.9}, as_="bob"), Code.BUDGET_REFUSED)
     owner = Browser(server, "owner")
     out = tmp_path / "ledger.jsonl"
-    out.write_bytes(owner.get("/ledger.jsonl").body)
+    export = owner.get("/ledger.jsonl")
+    assert not {"last-modified", "etag"} & {name.lower() for name in export.headers}
+    out.write_bytes(export.body)
     assert all(finding.holds for finding in audit_export(out))
     page = owner.get("/ledger").body.decode()
     assert "budget does not cover the price" in page

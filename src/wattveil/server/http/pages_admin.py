@@ -232,11 +232,17 @@ def ledger_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
     def send_ledger(user: Annotated[SignedInUser, signed_in]) -> Response:
         user.check_admin()
         folder = Path(tempfile.mkdtemp())
-        cleared = BackgroundTask(shutil.rmtree, folder)
-        export_ledger(state.ledger.engine, folder / "ledger.jsonl")
-        return FileResponse(
-            folder / "ledger.jsonl", media_type="application/jsonl", background=cleared
-        )
+        path = folder / "ledger.jsonl"
+        try:
+            export_ledger(state.ledger.engine, path)
+            sent = FileResponse(path, media_type="application/jsonl", stat_result=path.stat())
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        sent.background = BackgroundTask(shutil.rmtree, folder)
+        # The file is written for this response alone: its time and its tag identify nothing.
+        del sent.headers["last-modified"], sent.headers["etag"]
+        return sent
 
     return routes
 
