@@ -3,7 +3,7 @@
 ::
 
     DIR/ledger.sqlite    the ledger, unless another database is named
-    DIR/ledger.database  address of that database, or sqlite://
+    DIR/ledger.database  address of that database, or sqlite://, and identity of the ledger
     DIR/ledger.heads     high-water mark of the ledger: entries, releases, data sets
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles

@@ -133,7 +133,6 @@ def restore_backup(
         _put_keys(backup, folder)
         _put_bundles(backup, folder, bundles)
         _put_series(backup, folder)
-        record_database(folder, database_url(folder, database))
         revoked = _put_tables(source, folder, database)
         named = source.execute(select(registration.c.profiles_file)).scalars()
         lists = source.execute(select(registration.c.customer_list_file)).scalars()
@@ -289,9 +288,10 @@ def _put_series(backup: Path, folder: Path) -> None:
 
 
 def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
-    """Write the database; return how many tokens were revoked.
+    """Record and write the database; return how many tokens were revoked.
 
-    Revocations since the backup are lost, so no token of the backup is valid.
+    Its identity is a new one: the server that was backed up may still exist. Revocations since the
+    backup are lost, so no token of the backup is valid.
     """
     draft = folder / f"{FILE}.restoring"
     if database is None:
@@ -306,6 +306,7 @@ def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
             if engine.dialect.name == "postgresql":
                 _advance_sequences(target)
             revoked = _revoke_tokens(target)
+            record_database(folder, database_url(folder, database), target)
     finally:
         engine.dispose()
     if database is None:

@@ -96,7 +96,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                 lost = high_water_mark.behind(connection)
                 if not lost:
                     high_water_mark.catch_up(connection)
-                    record_database(folder, engine.url)
+                    record_database(folder, engine.url, connection)
         except OSError:
             engine.dispose()
             raise LedgerUnavailableError("the high-water mark cannot be written") from None
