@@ -8,6 +8,7 @@
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles
     DIR/series/          private states of series of periods, with their keys and marks
+    DIR/series.unused/   names of series that never had one
     DIR/release.key      signs releases; release.key.pub is public
     DIR/fingerprint.key  key of the fingerprints that detect data registered before
     DIR/server.lock      held by the only server of the folder

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
+from wattveil.bundle.registered_series import note_unused
 from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
@@ -32,6 +33,7 @@ from wattveil.server.backup.write_backup import (
     KEYS,
     KEYS_FOLDER,
     LEDGER,
+    UNUSED,
     copy_tables,
     read_manifest,
 )
@@ -133,6 +135,8 @@ def restore_backup(
         _put_keys(backup, folder)
         _put_bundles(backup, folder, bundles)
         _put_series(backup, folder)
+        for number in manifest.get(UNUSED, []) if not lost else []:  # earlier versions: unknown
+            note_unused(folder / SERIES_FOLDER / number)
         revoked = _put_tables(source, folder, database)
         named = source.execute(select(registration.c.profiles_file)).scalars()
         lists = source.execute(select(registration.c.customer_list_file)).scalars()

@@ -28,7 +28,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import make_url
 
-from wattveil.bundle.registered_series import copy_series
+from wattveil.bundle.registered_series import copy_series, is_unused
 from wattveil.errors import InvalidParameterError
 from wattveil.server.datasets import all_datasets
 from wattveil.server.ledger.database import (
@@ -49,6 +49,8 @@ from wattveil.server.server_state import FINGERPRINT_KEY, SERIES_FOLDER, SIGNING
 MANIFEST = "backup.json"
 LEDGER = "ledger.sqlite"
 KEYS_FOLDER = "keys"
+UNUSED = "unused_series"
+"""Field of the manifest: series that have no private state."""
 FORMAT = 1
 KEYS = (SIGNING_KEY, f"{SIGNING_KEY}.pub", FINGERPRINT_KEY)
 _LAST = "backup.time"
@@ -115,22 +117,27 @@ def write_backup(
                 named = select(release.c.payload_ref, release.c.payload_sha256)
                 rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
                 series = series_ids(source)
-                begun = {
-                    one.id: f"{one.dataset}/{one.name}"
+                opened = [
+                    one
                     for registered in all_datasets(source)
                     for one in series_of(source, registered.name)
-                    if one.periods and one.ended is None
-                }
+                    if one.ended is None
+                ]
         # Bundles never change, and those that the ledger names are complete.
         damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
         # A state may be newer than the ledger: a restore finds by the mark what is missing.
+        unused = {one.id for one in opened if is_unused(folder / SERIES_FOLDER / one.id)}
         (draft / SERIES_FOLDER).mkdir(mode=0o700)
         copied = {
             number
             for number in series
             if copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
         }
-        without_state = tuple(name for number, name in begun.items() if number not in copied)
+        without_state = tuple(
+            f"{one.dataset}/{one.name}"
+            for one in opened
+            if one.periods and one.id not in copied | unused
+        )
         (draft / KEYS_FOLDER).mkdir(mode=0o700)
         for name in KEYS:
             _copy_private(folder / name, draft / KEYS_FOLDER / name)
@@ -141,6 +148,8 @@ def write_backup(
             _IDENTITY: ledger_id,
             "heads": heads,
             "damaged_bundles": list(damaged),
+            # A period that is being computed may make the state after this backup.
+            UNUSED: [one.id for one in opened if one.id in unused - copied and not one.pending],
             "files": {name: sha256_of(draft / name) for name in sorted(_files(draft))},
         }
         (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
