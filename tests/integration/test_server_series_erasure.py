@@ -136,7 +136,10 @@ def unused(folder: Path) -> list[str]:
 
 
 def test_erasure_after_the_first_period_failed(
-    running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    running: Running,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no state, wherever the disk of series is: confirmed, and the series continues."""
     where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
@@ -147,6 +150,13 @@ def test_erasure_after_the_first_period_failed(
     with caplog.at_level(logging.INFO):
         assert running.send("POST", where, body).json == {"erased": True}
     assert "series_erasure" in [record.getMessage() for record in caplog.records]
+    assert not place.exists(), "no lock, from which closing could conclude that a disk is mounted"
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "take", lambda *_: None)
+        first = {"period": "2026-Q1", "file": "q1.parquet"}
+        assert running.send("POST", f"{WHERE}/quarters/periods", first).status == 202
+        told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
+    assert "its first period is being computed; erase again when it" in told["reason"]
     add(running, 1)
     assert unused(tmp_path / "data") == []
     assert running.send("POST", f"{WHERE}", SERIES).status == 201, "the same one again"

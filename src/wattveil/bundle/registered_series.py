@@ -62,15 +62,25 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
     return found
 
 
-def erase_customers(home: Path, customer_ids: Collection[str], *, has_begun: bool) -> None:
+def erase_customers(
+    home: Path, customer_ids: Collection[str], *, has_begun: bool, is_computing: bool
+) -> None:
     """Delete what the private state holds of these customers, except their odometers.
 
     A series of which no period ``has_begun`` has no state. Nor has one that is unused: its periods
-    have failed before it was made. If that of any other one is missing, it may be on a disk that is
-    not mounted, and is refused.
+    have failed before it was made. A first period that ``is_computing`` may have read these
+    customers already. If the state of any other series is missing, it may be on a disk that is not
+    mounted. Both are refused.
     """
-    if has_begun and not (home.exists() or is_unused(home)):  # before a lock is left there
-        raise PeriodRefusedError("its folder is missing", _RESTORE)
+    # No lock is left where the disk may not be mounted: closing would conclude that it is.
+    if not home.exists():
+        if is_computing:
+            way_out = "erase again when it is stored or has failed"
+            raise PeriodRefusedError("its first period is being computed", way_out)
+        if is_unused(home):
+            return
+        if has_begun:
+            raise PeriodRefusedError("its folder is missing", _RESTORE)
     with _held(home):
         if home.exists():
             LoadSeries(home / SERIES, secrets=home / SECRETS).erase(customer_ids)

@@ -126,6 +126,7 @@ class SeriesService:
         task = {
             "do": "erase_customers",
             "has_begun": has_begun,
+            "is_computing": bool(found.pending),
             "home": str(series_home(self.state.folder, found)),
             "customer_ids": body.customer_ids,
         }

@@ -104,7 +104,7 @@ def read_record(folder: Path) -> URL | None:
 def _lines(folder: Path) -> list[str]:
     """Return the address and the identity, as far as they are recorded."""
     try:
-        return (folder / RECORD).read_text().split("\n")[:-1]
+        return (folder / RECORD).read_text().splitlines()
     except FileNotFoundError:
         return []
 
