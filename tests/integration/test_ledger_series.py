@@ -1,5 +1,6 @@
 """Series in the ledger: a running database that lost a release, and content of other journals."""
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import sleep
@@ -28,7 +29,7 @@ CHEAP = Amounts(rho=1)
 
 def period_of(ledger: Ledger, dataset: str, label: str = "2026-Q1") -> Charge:
     """Open a series on a data set, unless it is open, and begin a period of it."""
-    ledger.reserve_series(dataset, "quarters", REQUEST, by="owner")
+    ledger.reserve_series(dataset, "quarters", REQUEST, by="owner", uid=uuid.uuid4().hex)
     return ledger.begin_period(
         dataset, "quarters", label, file="q.parquet", recluster=False, by="owner"
     )

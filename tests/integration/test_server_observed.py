@@ -19,25 +19,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.live_server import (
     QUICK,
     Browser,
-    ComputeHere,
     Running,
     computing_here,
     furnish,
     refused,
     serving,
 )
-from wattveil.server.auth import principals
 from wattveil.server.http.problems import Code
-from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.observe import readiness, server_metrics
 from wattveil.server.observe.json_logs import JsonFormatter
 from wattveil.server.observe.request_record import SecurityEvent
 from wattveil.server.observe.tracing import RequestTracer
 
-_REPOSITORY = Path(__file__).parents[2]
-_DASHBOARD = _REPOSITORY / "deploy" / "grafana" / "wattveil.json"
-_ALERTS = _REPOSITORY / "deploy" / "prometheus" / "alerts.yaml"
-_LABELS = {
+LABELS = {
     *("method", "route", "status", "code", "event", "component"),
     *("dataset", "tier", "state", "version", "le", "role"),
 }
@@ -227,46 +221,6 @@ def test_a_closed_data_set_has_no_figures_of_budget(
         assert {labels["dataset"] for labels, _ in after["wattveil_releases"]} == {"homes"}
 
 
-def test_tokens_that_expire_and_waiting_orders_are_counted_by_principal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first administrator or monitor without a valid token; the longest queue of anybody."""
-    monkeypatch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)
-    day = 86400.0
-    with computing_here(), serving(tmp_path) as server:
-        furnish(server)
-
-        def days(role: str) -> list[int]:
-            found = scraped_as_owner(server).get("wattveil_token_expiry_seconds", [])
-            return [round((at - time.time()) / day) for own, at in found if own["role"] == role]
-
-        def token(name: str, kind: str, valid: int) -> None:
-            role = PrincipalKind(kind)
-            principals.issue_token_locally(tmp_path, None, name, role=role, days=valid)
-
-        assert (days("admin"), days("monitor"), days("analyst")) == ([90], [], [])
-        token("prometheus", "monitor", 365)
-        token("prometheus", "monitor", 7)  # it has a longer one
-        token("deputy", "admin", 30)
-        assert (days("admin"), days("monitor")) == ([30], [365])
-        server.send("POST", "/v1/admin/principals/deputy/disable", {})
-        assert days("admin") == [90]
-        go_on = threading.Event()
-
-        def wait(*_: object, **__: object) -> dict[str, Any]:
-            go_on.wait()
-            return {"done": False}
-
-        monkeypatch.setattr(ComputeHere, "run_task", wait)
-        for number in range(3):
-            server.order(f"a{number}", {**QUICK, "epsilon": 0.1 + number / 100})
-        server.order("b", {**QUICK, "epsilon": 0.2}, as_="bob")
-        samples = scraped_as_owner(server)
-        assert value_of(samples, "wattveil_queue_longest") == 3
-        assert value_of(samples, "wattveil_queue_length") == 4
-        go_on.set()
-
-
 def test_requests_refusals_and_events_are_counted(server: Running) -> None:
     """One request adds one, with the template of its route."""
     before = scraped(server)
@@ -305,7 +259,7 @@ def test_no_label_and_no_figure_depends_on_rows(server: Running) -> None:
     """
     samples = scraped(server)
     labels = {name for own in samples.values() for one, _ in own for name in one}
-    assert labels <= _LABELS
+    assert labels <= LABELS
     values = {value for own in samples.values() for one, _ in own for value in one.values()}
     assert not values & {"ann", "bob", "owner", "prometheus", "127.0.0.1"}
     timed = {one["route"] for one, _ in samples["wattveil_request_seconds_count"]}
@@ -313,33 +267,6 @@ def test_no_label_and_no_figure_depends_on_rows(server: Running) -> None:
     registering = {"/v1/admin/datasets", "/admin/{action}"}
     assert registering & counted == {"/v1/admin/datasets"}
     assert not timed & registering
-
-
-def test_dashboard_and_alerts_use_exported_names_and_labels(server: Running) -> None:
-    """A panel whose metric does not exist would stay empty, and an alert silent."""
-    samples = scraped(server)
-    # They begin at 0, so that an alert sees the first increase.
-    codes = {own["code"] for own, _ in samples["wattveil_refusals_total"]}
-    assert codes == {code.name.lower() for code in Code}
-    events = {own["event"] for own, _ in samples["wattveil_security_events_total"]}
-    assert events == {*SecurityEvent}
-    assert not any(name.endswith("_created") for name in samples)
-    panels = json.loads(_DASHBOARD.read_text())["panels"]
-    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    queries += re.findall(r"^ +expr: (.+)$", _ALERTS.read_text(), flags=re.MULTILINE)
-    assert len(queries) > 15
-    used = {name for query in queries for name in re.findall(r"\b(?:wattveil|process)_\w+", query)}
-    elsewhere = {"wattveil_request_seconds_bucket", "wattveil_tls_certificate_expiry_seconds"}
-    assert used <= set(samples) | elsewhere, used - set(samples)  # the last one with TLS alone
-    ours = {name for name in samples if name.startswith("wattveil_")}
-    unused = ours - used - {"wattveil_request_seconds_count", "wattveil_request_seconds_sum"}
-    assert unused == set(), "every metric has a panel or an alert"
-    for query in queries:
-        braces = "".join(re.findall(r"\{([^}]*)\}", query))
-        named = set(re.findall(r"(\w+)\s*(?:=|!=|=~)\s*\"", braces))
-        for group in re.findall(r"by \(([^)]*)\)", query):
-            named |= set(re.split(r", ?", group))
-        assert named <= _LABELS | {"instance", "job"}, query  # the last two are of Prometheus
 
 
 def test_a_request_has_one_identifier_in_log_and_response(server: Running) -> None:

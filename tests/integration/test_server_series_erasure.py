@@ -21,6 +21,8 @@ from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.registered_series import publish_period
 from wattveil.cli import app
 from wattveil.engines.series_folder import SeriesFolder
+from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
+from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.worker import Worker
 from wattveil.server.observe.request_record import current_record
@@ -91,7 +93,7 @@ def test_erasure(running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixt
     add(running, 2)
     mark = next((tmp_path / "data" / "series").glob("*/secrets/series.mark"))
     mark.write_text("{}")
-    refused(running.send("POST", where, body), Code.UNAVAILABLE)
+    refused(running.send("POST", where, body), Code.NOT_ERASED)
     running.send("POST", f"{WHERE}/quarters/close", {"reason": "over"})
     closed = refused(running.send("POST", where, body), Code.INVALID_REQUEST).json["errors"][0]
     assert closed["field"] == "series"
@@ -106,7 +108,7 @@ def test_an_erasure_that_finds_no_state_is_not_confirmed(
     [home] = (path for path in (tmp_path / "data" / "series").iterdir() if path.is_dir())
     away = home.rename(tmp_path / "away")
     with caplog.at_level(logging.INFO):
-        refused(running.send("POST", where, body), Code.UNAVAILABLE)
+        refused(running.send("POST", where, body), Code.NOT_ERASED)
     logged = [record.getMessage() for record in caplog.records]
     assert "series_erasure" not in logged
     assert any("its folder is missing" in one for one in logged)
@@ -118,6 +120,122 @@ def test_an_erasure_that_finds_no_state_is_not_confirmed(
     assert running.send("POST", where, body).json == {"erased": True}
     assert not copy.exists()
     assert erased(tmp_path / "data") == 1
+
+
+def failed(running: Running, file: str = "bad.parquet") -> None:
+    """Add a first quarter that fails; by its file, before there is a private state."""
+    (running.state.folder / "profiles" / "bad.parquet").write_text("no profiles")
+    body = {"period": "2026-Q1", "file": file}
+    made = running.send("POST", f"{WHERE}/quarters/periods", body)
+    assert running.finished(made.json["release"])["state"] == "failed"
+
+
+def unused(folder: Path) -> list[str]:
+    """Return the series of a data folder that never had a private state."""
+    return [path.name for path in (folder / "series.unused").iterdir()]
+
+
+def test_erasure_after_the_first_period_failed(
+    running: Running,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is no state, wherever the disk of series is: confirmed, and the series continues."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    place = tmp_path / "data" / "series"
+    [number] = unused(tmp_path / "data")
+    failed(running)
+    assert not place.exists()
+    with caplog.at_level(logging.INFO):
+        assert running.send("POST", where, body).json == {"erased": True}
+    assert "series_erasure" in [record.getMessage() for record in caplog.records]
+    assert not place.exists(), "no lock, from which closing could conclude that a disk is mounted"
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "take", lambda *_: None)
+        first = {"period": "2026-Q1", "file": "q1.parquet"}
+        assert running.send("POST", f"{WHERE}/quarters/periods", first).status == 202
+        told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
+    assert "its first period is being computed; erase again when it" in told["reason"]
+    add(running, 1)
+    assert unused(tmp_path / "data") == []
+    assert running.send("POST", f"{WHERE}", SERIES).status == 201, "the same one again"
+    assert unused(tmp_path / "data") == []
+    assert running.send("POST", where, body).json == {"erased": True}
+    assert erased(tmp_path / "data") == 1
+    away = (place / number).rename(tmp_path / "away")
+    (place / f"{number}.lock").unlink()  # as where the disk is not mounted
+    told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
+    assert "its folder is missing; restore the folder of series, or close" in told["reason"]
+    close, reason = f"{WHERE}/quarters/close", {"reason": "over"}
+    refused(running.send("POST", close, reason), Code.NOT_CLOSED)
+    assert not [*place.iterdir()], "an erasure that was refused leaves no lock"
+    away.rename(place / number)
+    assert running.send("POST", close, reason).status == 200
+
+
+def test_a_series_whose_first_period_failed_can_be_closed(running: Running, tmp_path: Path) -> None:
+    """Nothing is left, although no computation has reached its folder."""
+    failed(running)
+    assert running.send("POST", f"{WHERE}/quarters/close", {"reason": "over"}).status == 200
+    assert not [*(tmp_path / "data" / "series").rglob("*.state")]
+
+
+def test_erasure_after_the_first_period_failed_halfway(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was made, and perhaps the state: it is opened, and missed if it is not there."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(LoadSeries, "add", None)
+        failed(running, "q1.parquet")
+    assert unused(tmp_path / "data") == []
+    assert running.send("POST", where, body).json == {"erased": True}
+    place = tmp_path / "data" / "series"
+    away = place.rename(tmp_path / "away")
+    refused(running.send("POST", where, body), Code.NOT_ERASED)
+    away.rename(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "publish_period", failing_after(publish_period))
+        failed(running, "q1.parquet")
+    assert running.send("POST", where, body).json == {"erased": True}
+    assert erased(tmp_path / "data") == 1
+
+
+def test_a_series_that_is_refused_leaves_no_note(running: Running, tmp_path: Path) -> None:
+    """Nor does one that is open already."""
+    before = unused(tmp_path / "data")
+    dear = {**SERIES, "name": "dear", "epsilon": 50.0}
+    refused(running.send("POST", WHERE, dear), Code.BUDGET_REFUSED)
+    assert running.send("POST", WHERE, SERIES).status == 201
+    assert unused(tmp_path / "data") == before
+
+
+def test_a_backup_of_a_series_without_state_is_whole(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore that loses nothing knows it too; one that may have lost a period does not."""
+    data, new = tmp_path / "data", tmp_path / "new"
+    new.mkdir()
+
+    def restored(name: str, loss: AcceptedLoss | None = None) -> tuple[bool, bool]:
+        """Back up and restore; return whether both are known to need no state."""
+        copied = Path(shutil.copy(data / "ledger.heads", tmp_path / "heads"))
+        made = write_backup(data, None, tmp_path / name)
+        assert made.without_state == ()
+        mark = None if loss is not None else copied
+        restore_backup(made.out, new / name, None, mark=mark, loss=loss)
+        again = write_backup(new / name, None, tmp_path / f"{name} again")
+        return (new / name / "series.unused").exists(), again.without_state == ()
+
+    failed(running)
+    assert restored("moved") == (True, True)
+    assert unused(new / "moved") == unused(data)
+    assert restored("lost", AcceptedLoss(by="owner", reason="x")) == (False, False)
+    monkeypatch.setattr(Worker, "take", lambda *_: None)
+    body = {"period": "2026-Q1", "file": "q1.parquet"}
+    assert running.send("POST", f"{WHERE}/quarters/periods", body).status == 202
+    assert restored("computing") == (False, False), "it may be computed after the backup"
 
 
 def test_closing_does_not_confirm_what_is_on_another_disk(

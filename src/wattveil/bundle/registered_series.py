@@ -8,6 +8,7 @@
     HOME.lock       held by a period, the end of the series, or a backup
     HOME.closed     written before anything is deleted: no period begins after it
     HOME.*          any other is unfinished: of a first period, or of a restore
+    ../series.unused/ID  from the opening of a series until its folder is made: there is no state
 
 A server stores a period in its ledger after it is computed here. So the folder has the stored
 periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
@@ -61,20 +62,54 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
     return found
 
 
-def erase_customers(home: Path, customer_ids: Collection[str], *, has_begun: bool) -> None:
+def erase_customers(
+    home: Path, customer_ids: Collection[str], *, has_begun: bool, is_computing: bool
+) -> None:
     """Delete what the private state holds of these customers, except their odometers.
 
-    A series of which no period ``has_begun`` has no state. If that of any other one is missing, it
-    may be on a disk that is not mounted, and is refused.
+    A series of which no period ``has_begun`` has no state. Nor has one that is unused: its periods
+    have failed before it was made. A first period that ``is_computing`` may have read these
+    customers already. If the state of any other series is missing, it may be on a disk that is not
+    mounted. Both are refused.
     """
+    # No lock is left where the disk may not be mounted: closing would conclude that it is.
+    if not home.exists():
+        if is_computing:
+            way_out = "erase again when it is stored or has failed"
+            raise PeriodRefusedError("its first period is being computed", way_out)
+        if is_unused(home):
+            return
+        if has_begun:
+            raise PeriodRefusedError("its folder is missing", _RESTORE)
     with _held(home):
         if home.exists():
             LoadSeries(home / SERIES, secrets=home / SECRETS).erase(customer_ids)
-        elif has_begun:
-            raise PeriodRefusedError("its folder is missing", _RESTORE)
         if not _delete_unfinished(home):
             problem = "an unfinished copy of its folder cannot be deleted"
             raise PeriodRefusedError(problem, "delete it")
+
+
+def note_unused(home: Path) -> None:
+    """Note that a series has no private state, before its first period can begin.
+
+    The note is not on the disk of the series, which may not be mounted. Without it, a state is
+    presumed.
+    """
+    with suppress(OSError):
+        _unused(home).parent.mkdir(mode=0o700, exist_ok=True)
+        _unused(home).touch(mode=0o600)
+
+
+def is_unused(home: Path) -> bool:
+    """Whether a series never had a private state, wherever its disk is."""
+    return _unused(home).exists()
+
+
+def forget_unused(home: Path) -> None:
+    """Delete the note, durably: from now on there may be a state."""
+    if is_unused(home):
+        _unused(home).unlink()
+        _force_to_disk(_unused(home).parent)
 
 
 def publish_period(
@@ -178,6 +213,11 @@ def _closed(home: Path) -> Path:
     return home.with_name(f"{home.name}.closed")
 
 
+def _unused(home: Path) -> Path:
+    """Return the file that states that a series has no private state."""
+    return home.parent.with_name(f"{home.parent.name}.unused") / home.name
+
+
 def _lock(home: Path) -> Path:
     """Return the file that whoever uses a folder has locked."""
     return home.with_name(f"{home.name}.lock")
@@ -237,7 +277,8 @@ def close_series(
     published: then none is deleted, and the statement says that it may not be complete. The state
     of a series of which a period ``has_begun`` may be on a disk that is not mounted.
     """
-    if has_begun and not (home.exists() or _lock(home).exists()):  # a computation leaves its lock
+    # A computation leaves its lock.
+    if has_begun and not (home.exists() or _lock(home).exists() or is_unused(home)):
         return ClosedSeries(is_deleted=False, is_stated=not stored)
     with _held(home):
         _note(_closed(home), "")  # a period that waits for the lock must not begin
@@ -352,6 +393,7 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
     if not home.exists():
         if not is_new:
             raise PeriodRefusedError("its folder is missing", _RESTORE)
+        forget_unused(home)
         new = _new(home)
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700, parents=True)

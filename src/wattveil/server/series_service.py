@@ -2,6 +2,8 @@
 
 import logging
 import math
+import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from wattveil.bundle import registered_series
@@ -25,7 +27,13 @@ from wattveil.server.ledger.reserved_series import (
 )
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 from wattveil.server.release_service import amounts_text, check_price, shown_state
-from wattveil.server.server_state import SIGNING_KEY, ServerState, series_home, stored_periods
+from wattveil.server.server_state import (
+    SERIES_FOLDER,
+    SIGNING_KEY,
+    ServerState,
+    series_home,
+    stored_periods,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,10 +46,19 @@ class SeriesService:
 
     def open(self, admin: Principal, dataset: Dataset, body: SeriesBody) -> responses.Series:
         """Charge the whole budget of a series; nothing is released yet."""
-        request = body.request()
+        request, uid = body.request(), uuid.uuid4().hex
         self._check(dataset, request)
-        self.state.ledger.reserve_series(dataset.name, body.name, request, by=admin.name)
-        return self.describe(self.find(dataset, body.name), is_admin=True)
+        home = self.state.folder / SERIES_FOLDER / uid
+        with ExitStack() as undo:
+            undo.callback(registered_series.forget_unused, home)
+            registered_series.note_unused(home)  # before a period can begin
+            self.state.ledger.reserve_series(
+                dataset.name, body.name, request, by=admin.name, uid=uid
+            )
+            found = self.find(dataset, body.name)
+            if found.id == uid:
+                undo.pop_all()
+        return self.describe(found, is_admin=True)
 
     def plan(self, dataset: Dataset, body: SeriesPlanBody) -> responses.SeriesPlan:
         """Return price and expected errors of a series that could be opened; nothing is charged."""
@@ -109,14 +126,15 @@ class SeriesService:
         task = {
             "do": "erase_customers",
             "has_begun": has_begun,
+            "is_computing": bool(found.pending),
             "home": str(series_home(self.state.folder, found)),
             "customer_ids": body.customer_ids,
         }
         result = self.state.read_rows(task)
         if not result["done"]:
-            if (refused := result.get("refused")) is not None:
-                _LOG.error("erasure from series %s of %s: %s", name, dataset.name, refused)
-            raise Problem(Code.UNAVAILABLE)
+            reason = result.get("refused", "its private state cannot be read or written")
+            _LOG.error("erasure from series %s of %s: %s", name, dataset.name, reason)
+            raise Problem(Code.NOT_ERASED, reason=reason)
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
         return responses.SeriesErasure(erased=True)
 

@@ -3,11 +3,12 @@
 ::
 
     DIR/ledger.sqlite    the ledger, unless another database is named
-    DIR/ledger.database  address of that database, or sqlite://
+    DIR/ledger.database  address of that database, or sqlite://, and identity of the ledger
     DIR/ledger.heads     high-water mark of the ledger: entries, releases, data sets
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles
     DIR/series/          private states of series of periods, with their keys and marks
+    DIR/series.unused/   names of series that never had one
     DIR/release.key      signs releases; release.key.pub is public
     DIR/fingerprint.key  key of the fingerprints that detect data registered before
     DIR/server.lock      held by the only server of the folder

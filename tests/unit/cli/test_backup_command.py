@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from wattveil.cli import app
-from wattveil.server.backup.write_backup import last_backup_at
+from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
+from wattveil.server.backup.write_backup import last_backup
 from wattveil.server.server_state import prepared_folder
 
 
@@ -28,16 +29,19 @@ def run(data: Path, out: Path, *more: str) -> tuple[int, str]:
 def test_the_time_of_the_last_backup_is_recorded(tmp_path: Path) -> None:
     """In the data folder, for the metrics; one that is refused is none."""
     data = server(tmp_path / "data")
-    assert last_backup_at(data) == 0
+    assert last_backup(data).made_at == 0
     assert run(data, data / "backup")[0] == 2
-    assert last_backup_at(data) == 0
+    assert last_backup(data).made_at == 0
     first, second = (
-        (run(data, tmp_path / name)[0], last_backup_at(data)) for name in ("one", "two")
+        (run(data, tmp_path / name)[0], last_backup(data).made_at) for name in ("one", "two")
     )
     assert (first[0], second[0]) == (0, 0)
     assert 0 < first[1] < second[1]
+    noted = (data / "backup.time").read_text()
+    (data / "backup.time").write_text(noted.split()[0])  # as an earlier version did
+    assert last_backup(data).made_at == second[1]
     (data / "backup.time").write_text("yesterday")
-    assert last_backup_at(data) == 0
+    assert last_backup(data).made_at == 0
 
 
 def test_a_backup_is_outside_of_the_data_folder(
@@ -69,3 +73,22 @@ def test_the_oldest_backups_of_the_same_server_are_removed(tmp_path: Path) -> No
     assert "Removed: z, y." in said
     assert {one.name for one in backups.iterdir()} == {*kept, "x", "w"}
     assert run(data, backups / "v", "--keep", "0")[0] == 2
+
+
+def test_a_practice_server_removes_no_backup_of_the_original(tmp_path: Path) -> None:
+    """It has the same keys and ledger, and its backups may be written to the same share."""
+    data, backups = server(tmp_path / "data"), tmp_path / "backups"
+    backups.mkdir()
+    for name in ("monday", "tuesday"):
+        assert run(data, backups / name)[0] == 0
+    loss = AcceptedLoss(by="owner", reason="practice")
+    for name in ("practice", "again"):
+        restore_backup(backups / "tuesday", tmp_path / name, None, loss=loss)
+        code, said = run(tmp_path / name, backups / name, "--keep", "1", "--json")
+        assert (code, json.loads(said)["removed"]) == (0, [])
+        with prepared_folder(tmp_path / name, None):  # a start does not change its identity
+            pass
+        code, said = run(tmp_path / name, backups / f"{name}-2", "--keep", "1", "--json")
+        assert (code, json.loads(said)["removed"]) == (0, [name])
+    code, said = run(data, backups / "wednesday", "--keep", "2", "--json")
+    assert json.loads(said)["removed"] == ["monday"]

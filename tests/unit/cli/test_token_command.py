@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
@@ -14,7 +16,8 @@ from tests.sample_ledgers import populate
 from wattveil.cli import app
 from wattveil.server.auth import principals
 from wattveil.server.ledger.administration import PrincipalKind
-from wattveil.server.ledger.database import writing
+from wattveil.server.ledger.database import connect, is_empty, writing
+from wattveil.server.ledger.database_record import FILE
 from wattveil.server.ledger.ledger import Ledger
 
 
@@ -51,24 +54,68 @@ def test_a_lost_token_is_replaced_while_the_server_runs(data: Path) -> None:
                 connection.execute(text(change))
 
 
-def test_a_database_with_entries_needs_the_folder_of_its_server(tmp_path: Path) -> None:
+def test_a_ledger_needs_the_folder_of_its_server(tmp_path: Path) -> None:
     """Another folder is no file access: nobody is created; the right one is accepted."""
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     address = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     arguments = ("--database", address, "--name", "eve", "--role", "admin")
     with Ledger.open(own, address) as ledger:
-        assert run("--data", own, *arguments)[0] == 0  # before the first entry
-        populate(ledger)
-        for folder in (other, tmp_path):
-            code, said = run("--data", folder, *arguments[:3], "mallory", *arguments[4:])
-            assert (code, "the data folder of the server" in said) == (2, True), said
+        for fill in (lambda _: None, populate):  # before the first entry, and with entries
+            fill(ledger)
+            assert run("--data", own, *arguments)[0] == 0
+            for folder in (other, tmp_path):
+                code, said = run("--data", folder, *arguments[:3], "mallory", *arguments[4:])
+                assert (code, "the data folder of the server" in said) == (2, True), said
         with ledger.reading() as connection:
             assert "mallory" not in {one["name"] for one in principals.list_principals(connection)}
         code, said = run("--data", own, *arguments, "--days", "3")
         assert code == 0
         until = (datetime.now(UTC) + timedelta(days=3)).date()
         assert f"valid until {until}" in said or f"valid until {until - timedelta(1)}" in said
+
+
+def test_a_file_of_another_server_is_refused_under_the_right_name(
+    data: Path, tmp_path: Path
+) -> None:
+    """Its identity differs. An older copy of the right one is accepted, also in a moved folder."""
+    arguments = ("--name", "owner", "--role", "admin")
+    other = tmp_path / "other"
+    other.mkdir()
+    Ledger.open(other).close()
+    shutil.copy(data / FILE, tmp_path / "kept")
+    shutil.copy(other / FILE, data / FILE)
+    code, said = run("--data", data, *arguments)
+    assert (code, "has the identity of the ledger" in said) == (2, True), said
+    shutil.copy(tmp_path / "kept", data / FILE)
+    assert run("--data", data, *arguments)[0] == 0
+    shutil.copytree(data, tmp_path / "moved", ignore=shutil.ignore_patterns("other"))
+    assert run("--data", tmp_path / "moved", *arguments)[0] == 0
+
+
+def test_the_first_administrator_is_created_before_the_first_start(tmp_path: Path) -> None:
+    """In an empty database, which then belongs to the folder; not if the folder has another."""
+    new, used, empty = tmp_path / "new", tmp_path / "used", tmp_path / "empty.sqlite"
+    for one in (new, used):
+        one.mkdir()
+    Ledger.open(used, f"sqlite:///{empty}").close()
+    for path in tmp_path.glob("empty.sqlite*"):
+        path.unlink()
+    empty.touch()
+    arguments = ("--database", f"sqlite:///{empty}", "--name", "owner", "--role", "admin")
+    assert run("--data", used, *arguments)[0] == 2
+    assert run("--data", tmp_path / "nowhere", *arguments)[0] == 2
+    engine = connect(make_url(f"sqlite:///{empty}"))
+    assert is_empty(engine)
+    engine.dispose()
+    for _ in range(2):
+        assert run("--data", new, *arguments)[0] == 0
+    with Ledger.open(new, f"sqlite:///{empty}") as ledger:
+        assert ledger.write(principals.first_admin_token) is None
+        with writing(ledger.engine).begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = 'v2_0001'"))
+    code, said = run("--data", new, *arguments)
+    assert (code, "start this version of the server once" in said) == (2, True), said
 
 
 def test_a_new_principal_is_admitted_and_roles_are_not_changed(data: Path) -> None:

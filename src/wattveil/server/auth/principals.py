@@ -23,11 +23,11 @@ from wattveil.server.ledger.administration import (
     disable_principal,
     principal_id,
 )
-from wattveil.server.ledger.database import existing_database, migrate, writing
-from wattveil.server.ledger.high_water_mark import FILE as HIGH_WATER_MARK
+from wattveil.server.ledger.database import existing_database, prepare_database, writing
+from wattveil.server.ledger.database_record import check_identity
 from wattveil.server.ledger.journal import LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import entry, identity, principal, principal_event, token
+from wattveil.server.ledger.ledger_tables import identity, principal, principal_event, token
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 PREFIX = "wattveil_"
@@ -135,7 +135,6 @@ _LAST_TOKENS = (
     .join(principal, principal.c.id == token.c.principal_id)
     .where(
         token.c.revoked_at.is_(None),
-        token.c.expires_at > bindparam("now"),
         principal.c.disabled_at.is_(None),
         principal.c.kind.in_([PrincipalKind.ADMIN.value, PrincipalKind.MONITOR.value]),
         principal.c.id.not_in(select(identity.c.principal_id)),
@@ -235,10 +234,11 @@ def valid_tokens(connection: Connection, name: str) -> list[dict[str, Any]]:
 def first_expiries(connection: Connection) -> dict[str, datetime]:
     """Return by role when the first administrator or monitor has no valid token left.
 
-    People who sign in at a provider are left out: each of their sessions has a token of its own.
+    That may be in the past: until a token is issued, or the principal is disabled. People who sign
+    in at a provider are left out: each of their sessions has a token of its own.
     """
     found: dict[str, datetime] = {}
-    for kind, expires_at in connection.execute(_LAST_TOKENS, {"now": now()}):
+    for kind, expires_at in connection.execute(_LAST_TOKENS):
         until = datetime.fromisoformat(expires_at)
         found[kind] = min(until, found.get(kind, until))
     return found
@@ -269,16 +269,14 @@ def issue_token_locally(
     """Return a new token for an operator with file access, also while the server runs.
 
     A principal that is new is created. No journal changes, and so the high-water mark does not.
-    Whoever can reach another database than that of the folder has no file access to its server: if
-    its ledger has entries, the folder must have the high-water mark.
+    Whoever can reach another database than that of the folder has no file access to its server: the
+    folder must have recorded the identity of the ledger. In an empty database, which belongs to no
+    server, the tables are created.
     """
     with existing_database(data, database) as engine:
-        migrate(engine)
+        prepare_database(data, engine)
         with writing(engine).begin() as connection:
-            has_entries = connection.execute(select(entry.c.seq).limit(1)).first() is not None
-            if database is not None and has_entries and not (data / HIGH_WATER_MARK).is_file():
-                rule = f"the data folder of the server of this database, with {HIGH_WATER_MARK}"
-                raise InvalidParameterError("data", rule, str(data))
+            check_identity(data, connection)
             transaction = LedgerTransaction(connection)
             found = select(principal.c.kind, principal.c.disabled_at)
             row = connection.execute(found.where(principal.c.name == name)).one_or_none()

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
+from wattveil.bundle.registered_series import note_unused
 from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
@@ -32,6 +33,7 @@ from wattveil.server.backup.write_backup import (
     KEYS,
     KEYS_FOLDER,
     LEDGER,
+    UNUSED,
     copy_tables,
     read_manifest,
 )
@@ -133,7 +135,8 @@ def restore_backup(
         _put_keys(backup, folder)
         _put_bundles(backup, folder, bundles)
         _put_series(backup, folder)
-        record_database(folder, database_url(folder, database))
+        for number in manifest.get(UNUSED, []) if not lost else []:  # earlier versions: unknown
+            note_unused(folder / SERIES_FOLDER / number)
         revoked = _put_tables(source, folder, database)
         named = source.execute(select(registration.c.profiles_file)).scalars()
         lists = source.execute(select(registration.c.customer_list_file)).scalars()
@@ -289,9 +292,10 @@ def _put_series(backup: Path, folder: Path) -> None:
 
 
 def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
-    """Write the database; return how many tokens were revoked.
+    """Record and write the database; return how many tokens were revoked.
 
-    Revocations since the backup are lost, so no token of the backup is valid.
+    Its identity is a new one: the server that was backed up may still exist. Revocations since the
+    backup are lost, so no token of the backup is valid.
     """
     draft = folder / f"{FILE}.restoring"
     if database is None:
@@ -306,6 +310,7 @@ def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
             if engine.dialect.name == "postgresql":
                 _advance_sequences(target)
             revoked = _revoke_tokens(target)
+            record_database(folder, database_url(folder, database), target)
     finally:
         engine.dispose()
     if database is None:

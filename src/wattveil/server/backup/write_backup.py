@@ -28,35 +28,48 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import make_url
 
-from wattveil.bundle.registered_series import copy_series
+from wattveil.bundle.registered_series import copy_series, is_unused
 from wattveil.errors import InvalidParameterError
 from wattveil.server.datasets import all_datasets
 from wattveil.server.ledger.database import (
+    check_version,
     connect,
     existing_database,
     migrate,
-    newest_version,
-    version,
     writing,
 )
+from wattveil.server.ledger.database_record import read_identity
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
 from wattveil.server.ledger.journal import now
 from wattveil.server.ledger.ledger_audit import at_one_instant
-from wattveil.server.ledger.ledger_tables import TRANSIENT, journal, metadata, release
+from wattveil.server.ledger.ledger_tables import NOT_COPIED, journal, metadata, release
 from wattveil.server.ledger.reserved_series import series_ids, series_of
 from wattveil.server.server_state import FINGERPRINT_KEY, SERIES_FOLDER, SIGNING_KEY
 
 MANIFEST = "backup.json"
 LEDGER = "ledger.sqlite"
 KEYS_FOLDER = "keys"
+UNUSED = "unused_series"
+"""Field of the manifest: series that have no private state."""
 FORMAT = 1
 KEYS = (SIGNING_KEY, f"{SIGNING_KEY}.pub", FINGERPRINT_KEY)
-_TIME = "backup.time"
-"""File of the data folder: when the last backup was made."""
-_IDENTITY = f"{KEYS_FOLDER}/{FINGERPRINT_KEY}"
-"""File of a backup that is the same in all backups of a server, and in those of no other."""
+_LAST = "backup.time"
+"""File of the data folder: when the last backup was made, and how much it lacks."""
+_IDENTITY = "ledger"
+"""Field of the manifest that is the same in all backups of a server, and in those of no other: a
+server that was restored from a backup has the same keys."""
 
 _ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True)
+class LastBackup:
+    """What the metrics state about the last backup of a data folder."""
+
+    made_at: float = 0.0
+    """Unix time; 0 if there is none."""
+    lacking: int = 0
+    """Number of bundles and private states that are missing or damaged, and not contained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,35 +106,38 @@ def write_backup(
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, draft, ignore_errors=True)  # what is left of a failure
         with existing_database(folder, database) as engine:
-            found = version(engine)
-            if found != newest_version():
-                rule = f"of version {newest_version()}: start this version of the server once"
-                raise InvalidParameterError("database", rule, found)
+            check_version(engine)
             shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
             draft.mkdir(mode=0o700)
             with at_one_instant(engine) as source:
                 copy_to_file(source, draft / LEDGER)
+                ledger_id = read_identity(source)
                 columns = (journal.c.id, journal.c.head_seq, journal.c.head_sha256)
                 heads = {str(row[0]): [row[1], row[2]] for row in source.execute(select(*columns))}
                 named = select(release.c.payload_ref, release.c.payload_sha256)
                 rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
                 series = series_ids(source)
-                begun = {
-                    one.id: f"{one.dataset}/{one.name}"
+                opened = [
+                    one
                     for registered in all_datasets(source)
                     for one in series_of(source, registered.name)
-                    if one.periods and one.ended is None
-                }
+                    if one.ended is None
+                ]
         # Bundles never change, and those that the ledger names are complete.
         damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
         # A state may be newer than the ledger: a restore finds by the mark what is missing.
+        unused = {one.id for one in opened if is_unused(folder / SERIES_FOLDER / one.id)}
         (draft / SERIES_FOLDER).mkdir(mode=0o700)
         copied = {
             number
             for number in series
             if copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
         }
-        without_state = tuple(name for number, name in begun.items() if number not in copied)
+        without_state = tuple(
+            f"{one.dataset}/{one.name}"
+            for one in opened
+            if one.periods and one.id not in copied | unused
+        )
         (draft / KEYS_FOLDER).mkdir(mode=0o700)
         for name in KEYS:
             _copy_private(folder / name, draft / KEYS_FOLDER / name)
@@ -129,15 +145,18 @@ def write_backup(
             "format": FORMAT,
             "wattveil": installed_version("wattveil"),
             "made_at": now(),
+            _IDENTITY: ledger_id,
             "heads": heads,
             "damaged_bundles": list(damaged),
+            # A period that is being computed may make the state after this backup.
+            UNUSED: [one.id for one in opened if one.id in unused - copied and not one.pending],
             "files": {name: sha256_of(draft / name) for name in sorted(_files(draft))},
         }
         (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
         os.sync()
         draft.rename(out)
     with suppress(OSError):  # the folder is read-only here: the alert states that there is no time
-        (folder / _TIME).write_text(content["made_at"])
+        _note_last(folder, f"{content['made_at']} {len(damaged) + len(without_state)}")
     return BackupSummary(
         out=out,
         entries=sum(seq for seq, _ in heads.values()),
@@ -148,28 +167,38 @@ def write_backup(
     )
 
 
-def last_backup_at(folder: Path) -> float:
-    """Return the Unix time of the last backup of a data folder; 0 if there is none."""
+def last_backup(folder: Path) -> LastBackup:
+    """Return when the last backup of a data folder was made, and how much it lacks."""
     try:
-        return datetime.fromisoformat((folder / _TIME).read_text()).timestamp()
+        made_at, _, lacking = (folder / _LAST).read_text().partition(" ")
+        # An earlier version has written the time alone.
+        return LastBackup(datetime.fromisoformat(made_at).timestamp(), int(lacking or 0))
     except (OSError, ValueError):
-        return 0.0
+        return LastBackup()
+
+
+def _note_last(folder: Path, text: str) -> None:
+    """Write the time and the number whole: a server may read them now."""
+    draft = folder / f"{_LAST}.new"
+    draft.write_text(text)
+    draft.replace(folder / _LAST)
 
 
 def _remove_older(out: Path, keep: int) -> tuple[str, ...]:
     """Remove the oldest backups of the same server beside a new one; return their names.
 
-    One that claims to be made later than the new one, by another clock, is left alone.
+    One that claims to be made later than the new one, by another clock, is left alone. So is one of
+    a server from which this one was restored, or that was restored from it, to practise.
     """
-    identity = sha256_of(out / _IDENTITY)
-    made_at = str(json.loads((out / MANIFEST).read_text())["made_at"])
+    own = json.loads((out / MANIFEST).read_text())
+    made_at = str(own["made_at"])
     found = []
     for manifest in out.parent.glob(f"*/{MANIFEST}"):
         if manifest.parent.name == out.name or manifest.parent.is_symlink():
             continue
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads(manifest.read_text())
-            if content["files"][_IDENTITY] == identity and str(content["made_at"]) <= made_at:
+            if content[_IDENTITY] == own[_IDENTITY] and str(content["made_at"]) <= made_at:
                 found.append((str(content["made_at"]), manifest.parent))
     newest_first = sorted(found, reverse=True)
     older = [path for _, path in reversed(newest_first[keep - 1 :])]
@@ -191,9 +220,9 @@ def copy_to_file(source: Connection, path: Path) -> None:
 
 
 def copy_tables(source: Connection, target: Connection) -> None:
-    """Copy the rows of every table, parents first; sessions end with their server."""
+    """Copy the rows of every table, parents first; identity and sessions end with their server."""
     for table in metadata.sorted_tables:
-        if table.info.get(TRANSIENT):
+        if table.info.get(NOT_COPIED):
             continue
         rows = source.execute(select(table)).mappings()
         counted = {"stored": 0} if table is journal else {}  # as its releases are copied

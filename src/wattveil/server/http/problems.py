@@ -57,6 +57,7 @@ class Code(Enum):
         "files of the release are missing or damaged; it stays paid; the operator can restore them",
     )
     NOT_CLOSED = (503, "the series has ended, and closing it is not complete; close it again")
+    NOT_ERASED = (503, "nothing was erased: the private state of the series cannot be used")
     NOT_RECORDED = (
         503,
         "the release is stored and waits to be recorded; the operator makes ledger.heads writable",
@@ -252,7 +253,7 @@ class ProblemBody(BaseModel):
     largest_epsilon: str = Field(default_factory=str)
     """Of budget_refused: the maximum epsilon that both budgets cover, if there is one."""
     reason: str = Field(default_factory=str)
-    """Of refused and not_closed: the reason."""
+    """Of refused, not_closed and not_erased: the reason."""
     failing: list[str] = Field(default_factory=list)
     """Of /readyz: the components that are not ready."""
     id: str = Field(default_factory=str)

@@ -32,7 +32,7 @@ from wattveil.server.server_state import ServerState
 _READ = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
 _STATEMENT = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_FOUND)
 _CHANGE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.BUDGET_REFUSED, Code.REFUSED)
-_ERASE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.UNAVAILABLE)
+_ERASE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_ERASED)
 _CLOSE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_CLOSED)
 
 

@@ -293,6 +293,11 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         " periods are missing or damaged, so that its end is not stated. Correct this, and close it"
         " again.",
     ),
+    Code.NOT_ERASED: ProblemWords(
+        "Nothing was erased",
+        "The private state of the series is missing or damaged. Mount its disk, or restore the"
+        " folder of series, and erase again. If it is lost, close the series.",
+    ),
     Code.NOT_RECORDED: ProblemWords(
         "The release waits to be recorded",
         "It was computed and stays paid. It can be read as soon as the server has recorded it; an"

@@ -151,9 +151,8 @@ def erase_customers(task: dict[str, Any]) -> dict[str, object]:
     """Delete customers from the private state of a series; whether they were in it is private."""
     from wattveil.bundle import registered_series  # noqa: PLC0415
 
-    registered_series.erase_customers(
-        Path(task["home"]), task["customer_ids"], has_begun=task["has_begun"]
-    )
+    choices = {name: task[name] for name in ("has_begun", "is_computing")}
+    registered_series.erase_customers(Path(task["home"]), task["customer_ids"], **choices)
     return {}
 
 

@@ -26,7 +26,13 @@ from wattveil.errors import (
     MissingExtraError,
 )
 from wattveil.server.ledger.database_errors import cause_of
-from wattveil.server.ledger.database_record import FILE, check_database, without_secrets
+from wattveil.server.ledger.database_record import (
+    FILE,
+    check_database,
+    check_identity,
+    record_database,
+    without_secrets,
+)
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 
 _WAIT_SECONDS = 30
@@ -193,6 +199,13 @@ def version(engine: Engine) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
+def check_version(engine: Engine) -> None:
+    """Refuse tables of another version than this software writes."""
+    if (found := version(engine)) != (newest := newest_version()):
+        rule = f"of version {newest}: start this version of the server once"
+        raise InvalidParameterError("database", rule, found)
+
+
 def is_empty(engine: Engine) -> bool:
     """Whether a database has no tables of a ledger; the file of SQLite is not created by this."""
     if engine.dialect.name == "sqlite" and not Path(engine.url.database or "").is_file():
@@ -255,6 +268,22 @@ def check_no_password(database: str | None) -> None:
     url = database_url(Path(), database)
     if url != without_secrets(url):
         raise InvalidParameterError("database", "without a password; use PGPASSFILE", "one with")
+
+
+def prepare_database(folder: Path, engine: Engine) -> None:
+    """Create the tables of an empty database for a new data folder; refuse another version.
+
+    An empty database belongs to no server, but the folder may belong to another database.
+    """
+    if is_empty(engine):
+        if not folder.is_dir():
+            raise InvalidParameterError("data", "a folder that exists", str(folder))
+        check_not_empty(folder, engine)
+        check_identity(folder, None)
+        migrate(engine)
+        with engine.connect() as connection:
+            record_database(folder, engine.url, connection)
+    check_version(engine)
 
 
 def check_not_empty(folder: Path, engine: Engine) -> None:

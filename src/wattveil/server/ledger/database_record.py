@@ -4,17 +4,20 @@ A command that is given another database than its server uses would find no entr
 high-water mark of the folder would show all of them as lost. Accepting that loss would count every
 budget as spent. So the folder records the address of its database, without a password, and another
 kind or name of database is refused before it is opened. Another host is refused only if the ledger
-there lacks entries: after a failover the host changes, and it may be written in several ways.
+there lacks entries: after a failover the host changes, and it may be written in several ways. The
+second line of the record is the identity of the ledger, which no other database has.
 """
 
 import os
 from pathlib import Path
 
+from sqlalchemy import Connection, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.server.ledger import high_water_mark
+from wattveil.server.ledger.ledger_tables import ledger_identity
 
 RECORD = "ledger.database"
 FILE = "ledger.sqlite"
@@ -55,14 +58,33 @@ def check_database(folder: Path, url: URL, *, is_exact: bool = False) -> None:
         raise InvalidParameterError("database", rule, None if own == _OF_FOLDER else str(own))
 
 
-def record_database(folder: Path, url: URL) -> None:
-    """Record the database of a data folder."""
-    own, place = _recorded(folder, url), folder / RECORD
-    if place.exists() and place.read_text() == f"{own}\n":
+def read_identity(connection: Connection) -> str:
+    """Return the identity of a ledger: random, and another one after each restore of a backup."""
+    return str(connection.execute(select(ledger_identity.c.identity)).scalar_one())
+
+
+def check_identity(folder: Path, connection: Connection | None) -> None:
+    """Refuse a ledger that is not the recorded one of a data folder, whatever its address.
+
+    One without a connection is new: it fits a folder that has recorded none.
+    """
+    if _lines(folder)[1:] != ([] if connection is None else [read_identity(connection)]):
+        rule = (
+            f"the data folder of the server of this database: its {RECORD} has the identity of the"
+            " ledger. After an upgrade or a move of the database, start the server once"
+        )
+        raise InvalidParameterError("data", rule, str(folder))
+
+
+def record_database(folder: Path, url: URL, connection: Connection) -> None:
+    """Record the database of a data folder, and the identity of its ledger."""
+    place = folder / RECORD
+    text = f"{_recorded(folder, url)}\n{read_identity(connection)}\n"
+    if place.exists() and place.read_text() == text:
         return
     draft = folder / f"{RECORD}.new"
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(f"{own}\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(folder / RECORD)
@@ -70,14 +92,21 @@ def record_database(folder: Path, url: URL) -> None:
 
 def read_record(folder: Path) -> URL | None:
     """Return the address of the database of a folder; None if none is recorded."""
-    try:
-        text = (folder / RECORD).read_text().strip()
-    except FileNotFoundError:
+    if not (folder / RECORD).exists():
         return None
+    text = "".join(_lines(folder)[:1])
     try:
         return without_secrets(make_url(text))  # which an earlier version recorded
     except ArgumentError:
         raise InvalidFileError(folder / RECORD, "file", "the address of a database", text) from None
+
+
+def _lines(folder: Path) -> list[str]:
+    """Return the address and the identity, as far as they are recorded."""
+    try:
+        return (folder / RECORD).read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def without_secrets(url: URL) -> URL:

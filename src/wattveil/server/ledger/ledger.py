@@ -96,7 +96,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                 lost = high_water_mark.behind(connection)
                 if not lost:
                     high_water_mark.catch_up(connection)
-                    record_database(folder, engine.url)
+                    record_database(folder, engine.url, connection)
         except OSError:
             engine.dispose()
             raise LedgerUnavailableError("the high-water mark cannot be written") from None
@@ -254,14 +254,16 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._writer.run(work, journal_id=self._journal(name))
         security_event(SecurityEvent.DATASET_CLOSED, by, about=name)
 
-    def reserve_series(self, name: str, series: str, request: SeriesRequest, *, by: str) -> None:
+    def reserve_series(
+        self, name: str, series: str, request: SeriesRequest, *, by: str, uid: str
+    ) -> None:
         """Charge the whole budget of a series of periods to a data set; durable when this returns.
 
-        The same series again costs nothing. Periods are begun with `begin_period`.
+        The same series again costs nothing, and keeps its identifier; ``uid`` is that of a new one.
         """
         _ = reserved_series.price_of(request)  # computed before the lock is taken
         work = partial(
-            reserved_series.reserve, dataset_name=name, name=series, request=request, by=by
+            reserved_series.reserve, dataset_name=name, name=series, request=request, by=by, uid=uid
         )
         self._writer.run(work, journal_id=self._journal(name))
         security_event(SecurityEvent.SERIES_OPENED, by, about=name, series=series)

@@ -249,10 +249,18 @@ share = Table(
     Index("ix_share_principal", "principal_id", "journal_id", "seq"),
 )
 
-# --- sessions of the pages: in no backup ----------------------------------------------------------
+# --- in no backup: identity, and sessions of the pages --------------------------------------------
 
-TRANSIENT = "transient"
-"""Mark of tables whose rows end within hours, and are left out of backups."""
+NOT_COPIED = "not copied"
+"""Mark of tables whose rows belong to one server, and are left out of backups."""
+
+# One row, written by the migration: a restored ledger has another identity.
+ledger_identity = Table(
+    "ledger_identity",
+    metadata,
+    Column("identity", Text, primary_key=True),
+    info={NOT_COPIED: True},
+)
 
 session = Table(
     "session",
@@ -265,7 +273,7 @@ session = Table(
     Column("expires_at", Text, nullable=False),
     Column("address", Text, nullable=False),
     Index("ix_session_token_id", "token_id"),
-    info={TRANSIENT: True},
+    info={NOT_COPIED: True},
 )
 
 reviewed_order = Table(
@@ -281,5 +289,5 @@ reviewed_order = Table(
     # The release, once it is ordered.
     Column("release", Text),
     Index("ix_reviewed_order_session_id", "session_id"),
-    info={TRANSIENT: True},
+    info={NOT_COPIED: True},
 )

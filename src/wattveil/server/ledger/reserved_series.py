@@ -14,7 +14,6 @@ periods are these (`bundle.registered_series`): an older copy of the state is re
 
 import hashlib
 import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +98,11 @@ class ReservedSeries:
         return SeriesRequest.parse(self.plain_request)
 
     @property
+    def pending(self) -> tuple[SeriesPeriod, ...]:
+        """The period that is being computed, if there is one."""
+        return tuple(one for one in self.periods if one.state is None)
+
+    @property
     def released(self) -> tuple[str, ...]:
         """Names of the periods whose bundles are stored."""
         return tuple(one.label for one in self.periods if one.state is ReleaseState.OK)
@@ -110,9 +114,18 @@ def price_of(request: SeriesRequest) -> Amounts:
 
 
 def reserve(
-    transaction: LedgerTransaction, dataset_name: str, name: str, request: SeriesRequest, *, by: str
+    transaction: LedgerTransaction,
+    dataset_name: str,
+    name: str,
+    request: SeriesRequest,
+    *,
+    by: str,
+    uid: str,
 ) -> None:
-    """Charge the whole budget of a series to the data set; the same one again costs nothing."""
+    """Charge the whole budget of a series to the data set; the same one again costs nothing.
+
+    ``uid`` is the random identifier of a new one.
+    """
     connection = transaction.connection
     check_name("name", name)
     actor = admin_id(connection, by)
@@ -135,8 +148,7 @@ def reserve(
     if not price.fits(paying.left):
         raise ChargeRefusedError(Refusal.DATASET_BUDGET)
     spend(connection, {paying.id: price})
-    number = uuid.uuid4().hex
-    detail = {"series": name, "id": number, "request": to_plain(request)}
+    detail = {"series": name, "id": uid, "request": to_plain(request)}
     made = transaction.entry(
         found.journal_id,
         EntryKind.SERIES,
@@ -144,7 +156,7 @@ def reserve(
         dataset_id=found.id,
         account_id=paying.id,
         amounts=price,
-        request_sha256=_sha256(number),
+        request_sha256=_sha256(uid),
         detail=canonical_text("series", detail),
     )
     transaction.write([made])
@@ -173,7 +185,7 @@ def begin_period(
     last = request.period_of(found.released[-1]) if found.released else -1
     request.check_period(request.period_of(label), after=last)
     plan = {"file": file, "recluster": recluster}
-    for one in _pending(found):
+    for one in found.pending:
         if (one.label, read_plan(transaction.connection, one.charge)) != (label, plan):
             rule = "begun after the one that is being computed"
             raise InvalidParameterError("period", rule, label)
@@ -210,14 +222,9 @@ def end(
     found = _locked(transaction, dataset_name, name)
     if found.ended is not None:
         return
-    for one in _pending(found):
+    for one in found.pending:
         store(transaction, charge=one.charge, outcome=Release(state=ReleaseState.FAILED))
     _append(transaction, found, EntryKind.END, actor, {"series": name, "reason": reason})
-
-
-def _pending(found: ReservedSeries) -> list[SeriesPeriod]:
-    """Return the period that is being computed, if there is one."""
-    return [one for one in found.periods if one.state is None]
 
 
 def _open_series(transaction: LedgerTransaction, dataset_name: str, name: str) -> ReservedSeries:

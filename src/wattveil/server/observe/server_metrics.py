@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +31,7 @@ from sqlalchemy import func, select
 
 from wattveil.errors import LedgerUnavailableError
 from wattveil.server.auth.principals import first_expiries
-from wattveil.server.backup.write_backup import last_backup_at
+from wattveil.server.backup.write_backup import LastBackup, last_backup
 from wattveil.server.datasets import FOLDER, all_datasets, has_file
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
@@ -154,7 +155,7 @@ class _ServerFigures(Collector):
     def __init__(self, state: ServerState, readiness: Readiness, expires_at: float | None) -> None:
         self._state, self._readiness, self._expires_at = state, readiness, expires_at
         self._ledger: tuple[float, list[Metric]] = (-_KEPT_SECONDS, [])
-        self._last_backup_at = 0.0
+        self._last_backup = LastBackup()
 
     def describe(self) -> Iterable[Metric]:
         """Describe nothing: the names are those of `collect`, which must not run at the start."""
@@ -203,13 +204,18 @@ class _ServerFigures(Collector):
         """Yield figures of the data folder; a disk that hangs must not occupy request threads."""
         is_low = True
         if not is_failing:
-            self._last_backup_at = last_backup_at(self._state.folder)
+            self._last_backup = last_backup(self._state.folder)
             with suppress(OSError):
                 is_low = shutil.disk_usage(self._state.folder).free < _LOW_BYTES
         yield GaugeMetricFamily(
             "wattveil_last_backup_timestamp_seconds",
             "Unix time of the last `wattveil admin backup`; 0 if there is none.",
-            self._last_backup_at,
+            self._last_backup.made_at,
+        )
+        yield GaugeMetricFamily(
+            "wattveil_last_backup_lacking",
+            "Bundles and states of series that the last backup lacks: missing or damaged.",
+            self._last_backup.lacking,
         )
         yield GaugeMetricFamily(
             "wattveil_disk_low",
@@ -224,7 +230,7 @@ class _ServerFigures(Collector):
             try:
                 figures = [
                     *(*self._budgets(), self._releases(), *self._missing_files()),
-                    *(self._longest_queue(), self._token_expiries()),
+                    *(*self._waiting_orders(), self._token_expiries()),
                 ]
             except LedgerUnavailableError:
                 return None
@@ -287,14 +293,29 @@ class _ServerFigures(Collector):
                 own.add_metric((one.name,), float(lacks))
         return [own, periods]
 
-    def _longest_queue(self) -> Metric:
+    def _waiting_orders(self) -> list[Metric]:
+        """Return the longest queue of a principal, and the age of the oldest order.
+
+        Orders are stored at the ticks, so that neither shows when a computation ended.
+        """
         with self._state.ledger.reading() as connection:
             longest = connection.execute(_LONGEST_QUEUE).scalar()
-        return GaugeMetricFamily(
-            "wattveil_queue_longest",
-            "Largest number of waiting orders of a principal.",
-            longest or 0,
-        )
+            ordered_at = connection.execute(_OLDEST_ORDER).scalar()
+        seconds = 0.0
+        if ordered_at is not None:
+            seconds = (datetime.now(UTC) - datetime.fromisoformat(ordered_at)).total_seconds()
+        return [
+            GaugeMetricFamily(
+                "wattveil_queue_longest",
+                "Largest number of waiting orders of a principal.",
+                longest or 0,
+            ),
+            GaugeMetricFamily(
+                "wattveil_queue_oldest_seconds",
+                "Time since the oldest waiting order was placed; 0 if none waits.",
+                max(seconds, 0.0),
+            ),
+        ]
 
     def _token_expiries(self) -> Metric:
         found = GaugeMetricFamily(
@@ -325,17 +346,15 @@ def _epsilon(amounts: Amounts, delta: float) -> float:
     return amounts.composition.epsilon(delta)
 
 
+_OF_ENTRY = (entry.c.journal_id == planned.c.journal_id) & (entry.c.seq == planned.c.seq)
 _LENGTHS = (
     select(func.count().label("length"))
-    .join_from(
-        planned,
-        entry,
-        (entry.c.journal_id == planned.c.journal_id) & (entry.c.seq == planned.c.seq),
-    )
+    .join_from(planned, entry, _OF_ENTRY)
     .group_by(entry.c.principal_id)
     .subquery()
 )
 _LONGEST_QUEUE = select(func.max(_LENGTHS.c.length))
+_OLDEST_ORDER = select(func.min(entry.c.at)).join_from(planned, entry, _OF_ENTRY)
 _RELEASES = (
     select(dataset.c.name, release.c.state, func.count())
     .join_from(
