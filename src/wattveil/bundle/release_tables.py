@@ -59,7 +59,11 @@ class ReleaseTables(ChartedResult):
         """
         from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
 
-        return chart_figure(self._curves(table))
+        chart = self._curves(table)
+        if not chart.curves:
+            text = self._nothing_to_plot()
+            raise InvalidParameterError("table", "with load curves", table, text=text)
+        return chart_figure(chart)
 
     def compare(self, a: "Compared", b: "Compared") -> "Comparison":
         """Return difference and ratio of two released load curves, with 95 % intervals.
@@ -77,6 +81,24 @@ class ReleaseTables(ChartedResult):
 
         return compare(self, a, b)
 
+    def population_intervals(self) -> "pa.Table":
+        """Return 95 % intervals of the mean load of the population that the customers represent.
+
+        They combine privacy noise and sampling error; those of `plot` cover the noise alone. One
+        row per group and slot: ``load_kw``, ``low_kw`` and ``high_kw``.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the sampling error is not known: without mean load, if the selection of the customers
+            is not stated or, for a sample, in a release by group or without synthetic customers.
+            The text names the condition that fails.
+        """
+        from wattveil.bundle.statistical_bias import population_table  # noqa: PLC0415 - slow
+
+        names = [one for one in ("groups", "load_shapes", "synthetic") if one in self.tables]
+        return population_table(self.manifest, {name: self._table(name) for name in names})
+
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         products = self.manifest["products"]
         names = [table["name"] for product in products for table in product["tables"]]
@@ -93,6 +115,19 @@ class ReleaseTables(ChartedResult):
 
         sentence = one_line(str(self.manifest["guarantee_text"]))
         return " ".join([sentence, *choice_banners(self.manifest)])
+
+    def _without_chart(self) -> str:
+        return self._nothing_to_plot() if set(_CURVES) & set(self.tables) else ""
+
+    def _nothing_to_plot(self) -> str:
+        """Return why there is no curve: the rule suppresses every group, or no table has one."""
+        from wattveil.products.request import NO_RULE  # noqa: PLC0415 - slow to load
+        from wattveil.products.ruled_load import no_group_meets  # noqa: PLC0415 - slow to load
+
+        rule = self.manifest["request"].get("rule", NO_RULE)
+        if rule == NO_RULE:
+            return "This release has no load curves: nothing to plot."
+        return f"{no_group_meets(rule)}: nothing to plot."
 
     def _chart(self) -> "Chart":
         return self._curves(None)
@@ -163,23 +198,6 @@ class Bundle(ReleaseTables):
         from wattveil.products.years import read_year_model  # noqa: PLC0415 - slow to load
 
         return read_year_model(self.folder)
-
-    def population_intervals(self) -> "pa.Table":
-        """Return 95 % intervals of the mean load of the population that the customers represent.
-
-        They combine privacy noise and sampling error; those of `plot` cover the noise alone. One
-        row per group and slot: ``load_kw``, ``low_kw`` and ``high_kw``.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the sampling error is not known: without mean load, if the selection of the customers
-            is not stated or, for a sample, in a release by group or without synthetic customers.
-        """
-        from wattveil.bundle.statistical_bias import population_table  # noqa: PLC0415 - slow
-
-        names = [one for one in ("groups", "load_shapes", "synthetic") if one in self.tables]
-        return population_table(self.manifest, {name: self._table(name) for name in names})
 
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
         """Verify the bundle without access to the data, as `verify_bundle` does."""

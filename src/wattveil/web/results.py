@@ -114,6 +114,10 @@ class ChartedResult(Result):
     def _chart(self) -> "Chart":
         """Return the curves or bars of the result."""
 
+    def _without_chart(self) -> str:
+        """Return why a result has no curve, for a notebook; empty if that needs no reason."""
+        return ""
+
     def plot(self) -> "Figure":
         """Return a Plotly figure with 95 % bands or whiskers (± 1.96 standard errors).
 
@@ -214,11 +218,13 @@ def _rendered(result: Result, **values: object) -> str:
 
     chart = result._chart() if isinstance(result, ChartedResult) else None  # noqa: SLF001 - ours
     drawn = None if chart is None or not chart.curves else chart_figure(chart)
+    empty = result._without_chart() if isinstance(result, ChartedResult) and not drawn else ""  # noqa: SLF001
     return render(
         "result.html",
         name=type(result).__name__,
         others=() if isinstance(result, PrivateResult) else result.tables,
         figure=None if drawn is None else drawn.update_layout(height=_NOTEBOOK_PX),
         caption="" if chart is None else chart.caption,
+        empty=empty,
         **values,
     )
