@@ -278,14 +278,24 @@ class PeriodRefusedError(SeriesStateError):
 
 
 class ServerRefusalError(WattveilError):
-    """A server responded with a problem (RFC 9457), or not at all."""
+    """A server responded with a problem (RFC 9457), or not at all.
 
-    def __init__(self, code: str, title: str, details: Mapping[str, object]) -> None:
+    Parameters
+    ----------
+    code, title, details
+        As the server sends them.
+    more
+        What explains the last detail.
+    """
+
+    def __init__(
+        self, code: str, title: str, details: Mapping[str, object], *, more: str = ""
+    ) -> None:
         self.code = code
         self.details = dict(details)
-        more = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
+        listed = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
         what = _NO_REFUSALS.get(code, "the server refused the request")
-        super().__init__(f"{what} ({code}): {title}{more}")
+        super().__init__(f"{what} ({code}): {title}{listed}{f', {more}' if more else ''}")
 
 
 _NO_REFUSALS = {

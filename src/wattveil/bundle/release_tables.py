@@ -116,8 +116,9 @@ class ReleaseTables(ChartedResult):
         sentence = one_line(str(self.manifest["guarantee_text"]))
         return " ".join([sentence, *choice_banners(self.manifest)])
 
-    def _without_chart(self) -> str:
-        return self._nothing_to_plot() if set(_CURVES) & set(self.tables) else ""
+    def _notes(self) -> Sequence[str]:
+        is_empty = set(_CURVES) & set(self.tables) and not self._chart().curves
+        return [self._nothing_to_plot()] if is_empty else []
 
     def _nothing_to_plot(self) -> str:
         """Return why there is no curve: the rule suppresses every group, or no table has one."""

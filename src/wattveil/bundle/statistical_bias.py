@@ -109,22 +109,22 @@ def _unknown_because(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     tables, selection = _published(tables), manifest["selection"]
     if any(name not in tables for name in _BY_GROUP):
         return f"{no_group_meets(manifest['request']['rule'])}: there is no mean load"
-    because = "the sampling error is not known, because"
     if selection == ALL_CUSTOMERS_SELECTED:
         return ""
     if selection == NOT_STATED:
-        return f"{because} this release does not state how customers were selected (`--selection`)"
-    if manifest["request"]["levels"]:
-        return (
-            f"{because} this release is by group: it is computed from the variation of synthetic"
-            " customers, who belong to no group"
+        reason = "this release does not state how customers were selected (`--selection`)"
+    elif manifest["request"]["levels"]:
+        reason = (
+            "this release is by group: it is computed from the variation of synthetic customers,"
+            " who belong to no group"
         )
-    if "synthetic" not in tables:
-        return (
-            f"{because} it is computed from the variation of synthetic customers, and this release"
-            " has none"
+    elif "synthetic" not in tables:
+        reason = (
+            "it is computed from the variation of synthetic customers, and this release has none"
         )
-    return ""
+    else:
+        return ""
+    return f"the sampling error is not known, because {reason}"
 
 
 def _entry(

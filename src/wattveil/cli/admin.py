@@ -20,7 +20,7 @@ from wattveil.terminal import plain, private_files, refusals
 from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:
-    from wattveil.server.client import Transport
+    from wattveil.server.client_transport import Transport
 
 EPILOGS = {
     "token": "Example: wattveil admin token --data server --name owner --role admin",
@@ -150,13 +150,13 @@ def _transport(url: str) -> "Transport":
     if not token:  # other processes can read secrets on a command line
         rule = "set to the token of an administrator: `wattveil admin token` issues one"
         raise InvalidParameterError(TOKEN_VARIABLE, rule, None)
-    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415 - with the network
 
     return Transport(url, token)
 
 
 def _address(*path: str, below: str = "/v1/admin/") -> str:
-    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415 - with the network
 
     return below + "/".join(Transport.quoted(part) for part in path)
 

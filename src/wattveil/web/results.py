@@ -85,6 +85,10 @@ class Result(ABC):
         sentence = getattr(getattr(self, "guarantee", None), "sentence", "")
         return one_line(sentence) if sentence else ""
 
+    def _notes(self) -> Sequence[str]:
+        """Return further sentences that a notebook shows, one paragraph each."""
+        return ()
+
     def _shown(self) -> str:
         """Return the name of the table that a notebook shows."""
         return self.tables[0]
@@ -113,10 +117,6 @@ class ChartedResult(Result):
     @abstractmethod
     def _chart(self) -> "Chart":
         """Return the curves or bars of the result."""
-
-    def _without_chart(self) -> str:
-        """Return why a result has no curve, for a notebook; empty if that needs no reason."""
-        return ""
 
     def plot(self) -> "Figure":
         """Return a Plotly figure with 95 % bands or whiskers (± 1.96 standard errors).
@@ -218,13 +218,12 @@ def _rendered(result: Result, **values: object) -> str:
 
     chart = result._chart() if isinstance(result, ChartedResult) else None  # noqa: SLF001 - ours
     drawn = None if chart is None or not chart.curves else chart_figure(chart)
-    empty = result._without_chart() if isinstance(result, ChartedResult) and not drawn else ""  # noqa: SLF001
     return render(
         "result.html",
         name=type(result).__name__,
         others=() if isinstance(result, PrivateResult) else result.tables,
         figure=None if drawn is None else drawn.update_layout(height=_NOTEBOOK_PX),
         caption="" if chart is None else chart.caption,
-        empty=empty,
+        notes=result._notes(),  # noqa: SLF001 - ours
         **values,
     )

@@ -1,7 +1,5 @@
 """Bundles with an aggregation rule in Python: every public method, with groups suppressed."""
 
-from pathlib import Path
-
 import pytest
 
 import wattveil
@@ -48,7 +46,7 @@ def case(
 ) -> tuple[Bundle, tuple[str, ...]]:
     """A bundle, and the names of its published cells."""
     wanted, shown = CASES[request.param]
-    out: Path = tmp_path_factory.mktemp("ruled") / "bundle"
+    out = tmp_path_factory.mktemp("ruled") / "bundle"
     release_bundle(some_profiles(), plan_release(wanted, TimeGrid()), out)
     return wattveil.read_bundle(out), shown
 

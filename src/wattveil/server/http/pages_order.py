@@ -45,6 +45,7 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.reviewed_orders import Payers, ReviewedOrder
 from wattveil.server.server_state import ServerState
 from wattveil.simulate import simulate_load_kw
+from wattveil.web.budget_texts import Affordability, affordability
 from wattveil.web.charts import BLUE, TWO_SIDED_95, ReportFigure, add_band, new_figure, panel
 
 _ALWAYS = ("epsilon", "delta")
@@ -175,15 +176,13 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             quote = service.quote(user.principal, dataset, release_body(form))
         except REFUSALS as refusal:
             return page("quote.html", refusal=error_text(refusal))
-        more = quote.more_of_this_kind
         return page(
             "quote.html",
             refusal=None,
             quote=quote,
             titles=_titles(quote.tier),
             default_customers=_DEFAULT_CUSTOMERS,
-            more=min(more.dataset, more.own),
-            covered=is_covered(quote),
+            affordable=_affordability(quote),
             figure=example_figure(quote.plan, dataset.public["typical_kw"]),
         )
 
@@ -283,7 +282,7 @@ def _review_page(
     shown: dict[str, Any] = {}
     if order.release is None:
         quote = service.quote(user.principal, dataset, order.body)
-        covered = is_covered(quote)
+        covered = _affordability(quote).is_covered
         shown = {
             "quote": quote,
             "covered": covered,
@@ -309,10 +308,16 @@ def _titles(tier: Tier) -> dict[str, str]:
     return {one.name: one.title for one in products_of(tier)}
 
 
-def is_covered(quote: responses.Quote) -> bool:
-    """Whether every account that would be charged covers the price."""
+def _affordability(quote: responses.Quote) -> Affordability:
+    """Return whether every account that would be charged covers the price."""
     more, paid = quote.more_of_this_kind, quote.already_paid
-    return bool((paid.dataset or more.dataset) and (paid.own or more.own))
+    return affordability(
+        paid_dataset=paid.dataset,
+        paid_own=paid.own,
+        more_dataset=more.dataset,
+        more_own=more.own,
+        largest_epsilon=quote.largest_epsilon,
+    )
 
 
 def _payers(quote: responses.Quote) -> Payers:
