@@ -9,6 +9,7 @@
 import shutil
 import tempfile
 import weakref
+import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +146,9 @@ class ReleaseTables(ChartedResult):
         chosen = name or drawable[0]
         drawn = self._clusters() if chosen == "centroids" else curves(self._table(chosen))
         if chosen == "load_duration":
-            return Chart(drawn, "kW, whole group", "ranks")
+            is_day = self.manifest["profiles"]["grid"]["split"] == "day"
+            period = "average day" if is_day else "time"
+            return Chart(drawn, "kW, whole group", "ranks", period=period)
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
 
@@ -201,7 +204,13 @@ class Bundle(ReleaseTables):
         return read_year_model(self.folder)
 
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
-        """Verify the bundle without access to the data, as `verify_bundle` does."""
+        """Verify the bundle without access to the data, as `verify_bundle` does.
+
+        Parameters
+        ----------
+        trusted
+            The public key that must have signed it: ``wattveil.bundle.keys.read_public_key(path)``.
+        """
         from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
 
         return verify_bundle(self.folder, trusted=trusted)
@@ -222,6 +231,7 @@ def read_bundle(path: str | Path) -> Bundle:
         zip archive that a server sends, unpacked to a folder that is deleted with the result.
     """
     bundle = Bundle(Path(path))
+    _check_is_bundle(bundle.folder)
     if bundle.folder.is_file():
         from wattveil.bundle.bundle_archive import unpack_archive  # noqa: PLC0415 - seldom needed
 
@@ -232,6 +242,17 @@ def read_bundle(path: str | Path) -> Bundle:
         expected = "a release; for periods of a series, use LoadSeries(folder).result()"
         raise InvalidFileError(bundle.folder, "manifest.json", expected, None)
     return bundle
+
+
+def _check_is_bundle(path: Path) -> None:
+    """Refuse a path that does not exist, or is neither a folder nor an archive of a release."""
+    if not path.exists():
+        text = f"{path}: no such file or folder"
+    elif zipfile.is_zipfile(path) if path.is_file() else (path / "manifest.json").exists():
+        return
+    else:
+        text = f"{path} is neither a bundle folder nor a zip archive"
+    raise InvalidFileError(path, "folder", "a bundle", None, text=text)
 
 
 def plan_tables(

@@ -85,7 +85,7 @@ def analyst(
 ) -> None:
     """Create an analyst, and print the token, once."""
     created = post(url, ("principals",), {"name": name, "token_days": days})
-    text = f"Token of {name}, shown this once: {created['token']}"
+    text = f"Token of {name}, shown only once: {created['token']}"
     print_result(created, text, as_json=as_json)
 
 
@@ -199,7 +199,7 @@ def token(
         text = principals.issue_token_locally(data, database, name, role=kind, days=days)
     until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
     result = {"name": name, "role": role, "token": text, "valid_until": until}
-    shown = f"Token of {name}, valid until {until}, shown this once: {text}"
+    shown = f"Token of {name}, valid until {until}, shown only once: {text}"
     print_result(result, shown, as_json=as_json)
 
 

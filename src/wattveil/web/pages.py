@@ -137,6 +137,15 @@ def subscripts(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
+def _utc_text(at: str) -> str:
+    """Return a time, an ISO text in UTC, to the minute.
+
+    >>> _utc_text("2026-07-01T09:30:12.345678+00:00")
+    '2026-07-01 09:30 UTC'
+    """
+    return f"{at[:16].replace('T', ' ')} UTC"
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("wattveil.web"),
@@ -150,6 +159,7 @@ def _environment() -> Environment:
         "figure_json": figure_json,
         "number": format_number,
         "share": format_share,
+        "utc": _utc_text,
         "subscripts": subscripts,
         "series_colour": series_colour,
         "svg": svg_chart,

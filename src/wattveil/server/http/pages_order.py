@@ -33,6 +33,7 @@ from wattveil.server.http.form_fields import (
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.http.server_pages import (
+    FIELD_LABELS,
     REFUSALS,
     Form,
     SentForm,
@@ -54,13 +55,6 @@ _FIRST_FORM: Mapping[str, Sequence[str]] = MappingProxyType(
     {"epsilon": ("0.5",), "products": ("load",), "tier": (Tier.GLOBAL.value,)}
 )
 """Values of the form at first; the plan of `load` is computed at once."""
-_LABELS = {
-    "n_clusters": "Number of segments",
-    "normalise": "Compare shapes only",
-    "by": "Group customers by",
-    "clusters_by_group": "Separate segments for each group",
-    "label_epsilon": "Epsilon of the labels",
-}
 _DEFAULT_CUSTOMERS = ReleaseRequest.model_fields["customers"].default
 """Estimate of a data set whose registration states none: a page says so."""
 _CONTENTS = {
@@ -121,7 +115,7 @@ _OF_GROUPS = ("by", "clusters_by_group")
 def _request_fields(groups: dict[str, str]) -> list[FormField]:
     together = {"": "all customers together", **groups}
     omit = ("tier", "options", "products")  # the page offers them itself
-    return form_fields(ReleaseBody, choices={"by": together}, labels=_LABELS, omit=omit)
+    return form_fields(ReleaseBody, choices={"by": together}, labels=FIELD_LABELS, omit=omit)
 
 
 def _own_options(product: Product) -> list[FormField]:
@@ -159,7 +153,11 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         name: str, user: Annotated[SignedInUser, signed_in], order: str = ""
     ) -> HTMLResponse:
         """Show the form; filled in as for an order of this session that is to be changed."""
-        dataset = access.dataset(user.principal, name)
+        try:
+            dataset = access.dataset(user.principal, name)
+        except Problem as problem:  # an unknown name, or no access: the same page for both
+            unknown = problem.code is Code.FORBIDDEN
+            raise (Problem(Code.NOT_FOUND) if unknown else problem) from None
         found = user.session.orders.find(order)
         sent = _FIRST_FORM
         if found is not None and found.dataset == name and found.sent:
