@@ -426,7 +426,7 @@ def show(row: dict[str, Any]) -> None:
 def furnish(server: Server) -> tuple[dict[str, str], str]:
     """Register data, admit two analysts, and make one release of one of them."""
     from tests.live_server import registration  # noqa: PLC0415 - slow: an attack needs none of it
-    from wattveil.server.client import Transport  # noqa: PLC0415
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415
 
     owner = Transport(f"http://127.0.0.1:{server.port}", server.token)
     owner.post("/v1/admin/datasets", registration("homes.parquet"))

@@ -20,7 +20,7 @@ from tools.drawing import chromium, drawing_in
 from wattveil.bundle.bundle_files import read_table
 from wattveil.products.curve_figures import group_curves_figure
 from wattveil.products.tables import Table
-from wattveil.server.client import Transport
+from wattveil.server.client_transport import Transport
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, MARGIN = 1000, 20

@@ -4,7 +4,8 @@
 
     WattveilError
     ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
-    │   └── AlreadyExistsError      the bundle or period to be made exists; nothing was spent
+    │   ├── AlreadyExistsError      the bundle or period to be made exists; nothing was spent
+    │   └── ProductNeedsError       a product was chosen without what it needs
     ├── InvalidFileError        a file has unexpected content; quotes it (a ValueError)
     │   └── NoUsableReadingError    no row of it is usable
     ├── InvalidDataError        rows break a rule; names them: internal (a ValueError)
@@ -81,6 +82,23 @@ class AlreadyExistsError(InvalidParameterError):
     """What is to be made exists: a bundle, or a released period. Nothing was spent."""
 
 
+class ProductNeedsError(InvalidParameterError):
+    """A product was chosen, and the request lacks what it needs.
+
+    Parameters
+    ----------
+    field, value
+        Name of the argument that chooses products, and its value.
+    product, needs
+        Name of the product, and what it needs.
+    """
+
+    def __init__(self, field: str, product: str, needs: str, value: object) -> None:
+        self.product = product
+        rule = f"without {product}, which needs {needs}"
+        super().__init__(field, rule, value, text=f"the product {product} needs {needs}")
+
+
 class InvalidFileError(WattveilError, ValueError):
     """A file has unexpected content. The text quotes the file: for the data holder only.
 
@@ -92,15 +110,19 @@ class InvalidFileError(WattveilError, ValueError):
         What should be there.
     found
         What is there; None if nothing is.
+    text
+        The whole text, where "path, where: expected …, found …" would not read well.
     """
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+    def __init__(
+        self, path: object, where: str, expected: str, found: object, *, text: str | None = None
+    ) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
         seen = "found nothing" if found is None else f"found {found!r}"
-        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
+        super().__init__(text or f"{path}, {where}: expected {expected}, {seen}")
 
 
 class NoUsableReadingError(InvalidFileError):
@@ -278,14 +300,24 @@ class PeriodRefusedError(SeriesStateError):
 
 
 class ServerRefusalError(WattveilError):
-    """A server responded with a problem (RFC 9457), or not at all."""
+    """A server responded with a problem (RFC 9457), or not at all.
 
-    def __init__(self, code: str, title: str, details: Mapping[str, object]) -> None:
+    Parameters
+    ----------
+    code, title, details
+        As the server sends them.
+    more
+        What explains the last detail.
+    """
+
+    def __init__(
+        self, code: str, title: str, details: Mapping[str, object], *, more: str = ""
+    ) -> None:
         self.code = code
         self.details = dict(details)
-        more = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
+        listed = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
         what = _NO_REFUSALS.get(code, "the server refused the request")
-        super().__init__(f"{what} ({code}): {title}{more}")
+        super().__init__(f"{what} ({code}): {title}{listed}{f', {more}' if more else ''}")
 
 
 _NO_REFUSALS = {

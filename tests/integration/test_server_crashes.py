@@ -28,7 +28,7 @@ from tests.sample_ledgers import broken, whole
 from tests.series_bundles import quarter
 from wattveil.bundle.series_verify import verify_chain
 from wattveil.errors import ServerRefusalError
-from wattveil.server.client import Transport
+from wattveil.server.client_transport import Transport
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import entry, release

@@ -260,7 +260,7 @@ def test_browsers_get_a_page_and_programs_a_problem(
     for method, path, code in (
         ("GET", "/nothing/here", Code.NOT_FOUND),
         ("GET", "/releases/9-9", Code.NOT_FOUND),
-        ("GET", "/datasets/none", Code.FORBIDDEN),
+        ("GET", "/datasets/none", Code.NOT_FOUND),
         ("GET", "/admin", Code.FORBIDDEN),
         ("DELETE", "/releases", Code.METHOD_NOT_ALLOWED),
         ("GET", "/admin/people", Code.METHOD_NOT_ALLOWED),

@@ -234,7 +234,10 @@ def test_a_bundle_may_be_large_and_nothing_else(server: Running) -> None:
     sent = {"Cookie": ann.cookie, "X-CSRF-Token": "another"}
     assert server.send("POST", "/verify", b"x", as_=None, headers=sent).status == 403
     sent["X-CSRF-Token"] = ann.word
-    assert b"zipped bundle" in server.send("POST", "/verify", b"x", as_=None, headers=sent).body
+    assert (
+        b"Choose the zip file that was downloaded"
+        in server.send("POST", "/verify", b"x", as_=None, headers=sent).body
+    )
 
 
 def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.live_server import QUICK, owner_token, put_profiles, registration, se
 from tests.process_guard import guard, unguard
 from tests.sample_ledgers import broken
 from wattveil.errors import InvalidParameterError, ServerRefusalError
-from wattveil.server.client import Transport
+from wattveil.server.client_transport import Transport
 from wattveil.server.run import run
 from wattveil.server.server_state import ServerState
 

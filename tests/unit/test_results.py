@@ -53,8 +53,8 @@ from wattveil.server.client import (
     RemoteDatasets,
     RemoteRelease,
     RemoteReleases,
-    Transport,
 )
+from wattveil.server.client_transport import Transport
 from wattveil.web.results import ChartedResult, PrivateResult, Result
 
 API_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"

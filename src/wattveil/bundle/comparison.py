@@ -19,6 +19,7 @@ import numpy as np
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError, one_of
+from wattveil.numerics.groups.aggregation_rule import CellStatus
 from wattveil.web.charts import TWO_SIDED_95
 from wattveil.web.curves import Curve
 from wattveil.web.results import Result, ResultTable
@@ -105,14 +106,32 @@ def compare(release: "ReleaseTables", first: Compared, second: Compared) -> Comp
         known = {_key(one, by_group=by_group): one for one in release._curves(table).curves}  # noqa: SLF001
         if len({one.group for one in known.values()}) == 1 and not by_group:
             known = {one.number: one for one in known.values()}
+    if table not in release.tables:
+        missing = "mean load by group" if by_group else "segments; compare groups by name"
+        text = f"this release has no {missing}"
+        raise InvalidParameterError("a", "in this release", first, text=text)
+    suppressed = _suppressed(release) if by_group else {}
     for field, name in (("a", first), ("b", second)):
+        if name in suppressed:
+            rule = release.manifest["request"]["rule"]
+            text = f"group {name!r} is suppressed by the rule {rule} (status: {suppressed[name]})"
+            raise InvalidParameterError(field, "a published group", name, text=text)
         if name not in known:
             kind = "group" if by_group else "segment"
             rule = f"a {kind} with a load in kW in this release, {one_of(map(repr, known))}"
             raise InvalidParameterError(field, rule, name)
     if first == second:
-        raise InvalidParameterError("b", "another one than a", second)
+        raise InvalidParameterError("b", "different from a", second, text="a and b must differ")
     return Comparison(first=known[first], second=known[second])
+
+
+def _suppressed(release: "ReleaseTables") -> dict[Compared, str]:
+    """Return the status of each group that an aggregation rule suppresses, by name."""
+    groups = release._read("groups")  # noqa: SLF001 - same package
+    if "status" not in groups.column_names:
+        return {}
+    rows = groups.select(["group", "status"]).to_pylist()
+    return {row["group"]: row["status"] for row in rows if row["status"] != CellStatus.PUBLISHED}
 
 
 def _key(curve: Curve, *, by_group: bool) -> Compared:

@@ -57,10 +57,16 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def read_public_key(path: Path) -> Ed25519PublicKey:
-    """Read the public half."""
+def read_public_key(path: str | Path) -> Ed25519PublicKey:
+    """Read a public key, the ``.pub`` file of a publisher, for ``trusted`` of `verify_bundle`.
+
+    Parameters
+    ----------
+    path
+        File in PEM format, as `wattveil admin key` writes it.
+    """
     try:
-        key = serialization.load_pem_public_key(path.read_bytes())
+        key = serialization.load_pem_public_key(Path(path).read_bytes())
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidFileError(
             path, "content", "a public key in PEM format: the .pub file", None

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from wattveil import calibration, checks
 from wattveil.bundle.release_tables import plan_tables
 from wattveil.declaration import to_plain
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, ProductNeedsError
 from wattveil.privacy import accounting
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -315,8 +315,7 @@ def requested_products(
     products = tuple(product for product in known if product.is_requested(request))
     for product in known:
         if product.name in chosen and product not in products:
-            rule = f"without {product.name}, which needs {product.needs}"
-            raise InvalidParameterError(field, rule, [*chosen])
+            raise ProductNeedsError(field, product.name, product.needs, [*chosen])
     if request.rule != NO_RULE and not all(product.applies_rule for product in products):
         rule = "omitted unless load is the only product: give clusters the weight 0 with --share"
         raise InvalidParameterError("rule", rule, request.rule)

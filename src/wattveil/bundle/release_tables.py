@@ -9,6 +9,7 @@
 import shutil
 import tempfile
 import weakref
+import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,11 @@ class ReleaseTables(ChartedResult):
         """
         from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
 
-        return chart_figure(self._curves(table))
+        chart = self._curves(table)
+        if not chart.curves:
+            text = self._nothing_to_plot()
+            raise InvalidParameterError("table", "with load curves", table, text=text)
+        return chart_figure(chart)
 
     def compare(self, a: "Compared", b: "Compared") -> "Comparison":
         """Return difference and ratio of two released load curves, with 95 % intervals.
@@ -76,6 +81,24 @@ class ReleaseTables(ChartedResult):
         from wattveil.bundle.comparison import compare  # noqa: PLC0415 - slow to load
 
         return compare(self, a, b)
+
+    def population_intervals(self) -> "pa.Table":
+        """Return 95 % intervals of the mean load of the population that the customers represent.
+
+        They combine privacy noise and sampling error; those of `plot` cover the noise alone. One
+        row per group and slot: ``load_kw``, ``low_kw`` and ``high_kw``.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the sampling error is not known: without mean load, if the selection of the customers
+            is not stated or, for a sample, in a release by group or without synthetic customers.
+            The text names the condition that fails.
+        """
+        from wattveil.bundle.statistical_bias import population_table  # noqa: PLC0415 - slow
+
+        names = [one for one in ("groups", "load_shapes", "synthetic") if one in self.tables]
+        return population_table(self.manifest, {name: self._table(name) for name in names})
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         products = self.manifest["products"]
@@ -94,6 +117,20 @@ class ReleaseTables(ChartedResult):
         sentence = one_line(str(self.manifest["guarantee_text"]))
         return " ".join([sentence, *choice_banners(self.manifest)])
 
+    def _notes(self) -> Sequence[str]:
+        is_empty = set(_CURVES) & set(self.tables) and not self._chart().curves
+        return [self._nothing_to_plot()] if is_empty else []
+
+    def _nothing_to_plot(self) -> str:
+        """Return why there is no curve: the rule suppresses every group, or no table has one."""
+        from wattveil.products.request import NO_RULE  # noqa: PLC0415 - slow to load
+        from wattveil.products.ruled_load import no_group_meets  # noqa: PLC0415 - slow to load
+
+        rule = self.manifest["request"].get("rule", NO_RULE)
+        if rule == NO_RULE:
+            return "This release has no load curves: nothing to plot."
+        return f"{no_group_meets(rule)}: nothing to plot."
+
     def _chart(self) -> "Chart":
         return self._curves(None)
 
@@ -109,7 +146,9 @@ class ReleaseTables(ChartedResult):
         chosen = name or drawable[0]
         drawn = self._clusters() if chosen == "centroids" else curves(self._table(chosen))
         if chosen == "load_duration":
-            return Chart(drawn, "kW, whole group", "ranks")
+            is_day = self.manifest["profiles"]["grid"]["split"] == "day"
+            period = "average day" if is_day else "time"
+            return Chart(drawn, "kW, whole group", "ranks", period=period)
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
 
@@ -164,25 +203,14 @@ class Bundle(ReleaseTables):
 
         return read_year_model(self.folder)
 
-    def population_intervals(self) -> "pa.Table":
-        """Return 95 % intervals of the mean load of the population that the customers represent.
-
-        They combine privacy noise and sampling error; those of `plot` cover the noise alone. One
-        row per group and slot: ``load_kw``, ``low_kw`` and ``high_kw``.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the sampling error is not known: without mean load, if the selection of the customers
-            is not stated or, for a sample, in a release by group or without synthetic customers.
-        """
-        from wattveil.bundle.statistical_bias import population_table  # noqa: PLC0415 - slow
-
-        names = [one for one in ("groups", "load_shapes", "synthetic") if one in self.tables]
-        return population_table(self.manifest, {name: self._table(name) for name in names})
-
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
-        """Verify the bundle without access to the data, as `verify_bundle` does."""
+        """Verify the bundle without access to the data, as `verify_bundle` does.
+
+        Parameters
+        ----------
+        trusted
+            The public key that must have signed it: ``wattveil.bundle.keys.read_public_key(path)``.
+        """
         from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
 
         return verify_bundle(self.folder, trusted=trusted)
@@ -203,6 +231,7 @@ def read_bundle(path: str | Path) -> Bundle:
         zip archive that a server sends, unpacked to a folder that is deleted with the result.
     """
     bundle = Bundle(Path(path))
+    _check_is_bundle(bundle.folder)
     if bundle.folder.is_file():
         from wattveil.bundle.bundle_archive import unpack_archive  # noqa: PLC0415 - seldom needed
 
@@ -213,6 +242,17 @@ def read_bundle(path: str | Path) -> Bundle:
         expected = "a release; for periods of a series, use LoadSeries(folder).result()"
         raise InvalidFileError(bundle.folder, "manifest.json", expected, None)
     return bundle
+
+
+def _check_is_bundle(path: Path) -> None:
+    """Refuse a path that does not exist, or is neither a folder nor an archive of a release."""
+    if not path.exists():
+        text = f"{path}: no such file or folder"
+    elif zipfile.is_zipfile(path) if path.is_file() else (path / "manifest.json").exists():
+        return
+    else:
+        text = f"{path} is neither a bundle folder nor a zip archive"
+    raise InvalidFileError(path, "folder", "a bundle", None, text=text)
 
 
 def plan_tables(

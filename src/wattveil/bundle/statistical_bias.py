@@ -19,7 +19,7 @@ import pyarrow as pa
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.products.request import ALL_CUSTOMERS_SELECTED, NOT_STATED
-from wattveil.products.ruled_load import published
+from wattveil.products.ruled_load import no_group_meets, published
 from wattveil.products.tables import Table
 from wattveil.web.charts import TWO_SIDED_95
 
@@ -56,15 +56,13 @@ def population_std_kw(manifest: Mapping[str, Any], tables: Mapping[str, Table]) 
     ``spread / sqrt(n) sqrt(1 - n / N)``, where N, if stated, is the number of all meters and n the
     released number of customers. Of groups it is not known: synthetic customers have none.
     """
-    tables, selection = _published(tables), manifest["selection"]
-    if any(name not in tables for name in _BY_GROUP):
+    if _unknown_because(manifest, tables):
         return None
+    tables = _published(tables)
     counts = tables["groups"].column("customers")
     slots = tables["load_shapes"].column("load_kw").size // counts.size
-    if selection == ALL_CUSTOMERS_SELECTED:
+    if manifest["selection"] == ALL_CUSTOMERS_SELECTED:
         return np.zeros((counts.size, slots))
-    if selection == NOT_STATED or manifest["request"]["levels"] or "synthetic" not in tables:
-        return None
     made_kw = tables["synthetic"].column("load_kw").reshape(-1, slots)
     spread = _DISPERSION * made_kw.std(axis=0, ddof=1)
     customers = np.maximum(counts, 1.0)
@@ -93,12 +91,8 @@ def population_table(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     """Return the intervals of `population_intervals` as a table by group and slot."""
     found = population_intervals(manifest, tables)
     if found is None:
-        text = (
-            "population intervals need a mean load and a stated selection (--selection; in Python,"
-            " `about.selection` of the request); for a sample, also"
-            " synthetic customers, from which the sampling error is computed, and no groups"
-        )
         rule = "of a release from which they can be computed"
+        text = _unknown_because(manifest, tables)
         raise InvalidParameterError("bundle", rule, manifest["title"], text=text)
     low, high = found
     kept = ("group", "slot", "time", "load_kw")
@@ -106,6 +100,31 @@ def population_table(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     return shown.append_column("low_kw", pa.array(low.ravel())).append_column(
         "high_kw", pa.array(high.ravel())
     )
+
+
+def _unknown_because(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> str:
+    """Return the condition for a known sampling error that fails first; empty if none fails."""
+    if any(name not in tables for name in _BY_GROUP):
+        return "this release has no mean load: it was made without the product load"
+    tables, selection = _published(tables), manifest["selection"]
+    if any(name not in tables for name in _BY_GROUP):
+        return f"{no_group_meets(manifest['request']['rule'])}: there is no mean load"
+    if selection == ALL_CUSTOMERS_SELECTED:
+        return ""
+    if selection == NOT_STATED:
+        reason = "this release does not state how customers were selected (`--selection`)"
+    elif manifest["request"]["levels"]:
+        reason = (
+            "this release is by group: it is computed from the variation of synthetic customers,"
+            " who belong to no group"
+        )
+    elif "synthetic" not in tables:
+        reason = (
+            "it is computed from the variation of synthetic customers, and this release has none"
+        )
+    else:
+        return ""
+    return f"the sampling error is not known, because {reason}"
 
 
 def _entry(

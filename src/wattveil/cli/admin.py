@@ -20,7 +20,7 @@ from wattveil.terminal import plain, private_files, refusals
 from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:
-    from wattveil.server.client import Transport
+    from wattveil.server.client_transport import Transport
 
 EPILOGS = {
     "token": "Example: wattveil admin token --data server --name owner --role admin",
@@ -85,7 +85,7 @@ def analyst(
 ) -> None:
     """Create an analyst, and print the token, once."""
     created = post(url, ("principals",), {"name": name, "token_days": days})
-    text = f"Token of {name}, shown this once: {created['token']}"
+    text = f"Token of {name}, shown only once: {created['token']}"
     print_result(created, text, as_json=as_json)
 
 
@@ -150,13 +150,13 @@ def _transport(url: str) -> "Transport":
     if not token:  # other processes can read secrets on a command line
         rule = "set to the token of an administrator: `wattveil admin token` issues one"
         raise InvalidParameterError(TOKEN_VARIABLE, rule, None)
-    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415 - with the network
 
     return Transport(url, token)
 
 
 def _address(*path: str, below: str = "/v1/admin/") -> str:
-    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415 - with the network
 
     return below + "/".join(Transport.quoted(part) for part in path)
 
@@ -199,7 +199,7 @@ def token(
         text = principals.issue_token_locally(data, database, name, role=kind, days=days)
     until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
     result = {"name": name, "role": role, "token": text, "valid_until": until}
-    shown = f"Token of {name}, valid until {until}, shown this once: {text}"
+    shown = f"Token of {name}, valid until {until}, shown only once: {text}"
     print_result(result, shown, as_json=as_json)
 
 

@@ -182,8 +182,14 @@ def published(tables: Mapping[str, Table]) -> dict[str, Table]:
             ("groups", "customers"),
             ("load_duration", "load_kw"),
         )
+        if name in tables
         for table in [tables[name]]
     }
+
+
+def no_group_meets(rule: object) -> str:
+    """Return that a rule suppresses every group, as the beginning of a sentence."""
+    return f"No group meets the rule {rule}"
 
 
 def rule_steps(rule: AggregationRule) -> tuple[str, ...]:

@@ -44,7 +44,10 @@ class Segment(NamedTuple):
 
 
 def curves(table: Table) -> list[Curve]:
-    """Return the curve of each cluster, of each group, or of each cluster of each group."""
+    """Return the curve of each cluster, of each group, or of each cluster of each group.
+
+    Groups that an aggregation rule suppresses have no numbers, and hence no curve.
+    """
     data = table.data.to_pydict()
     groups, clusters = data["group"], data.get("cluster")
     names = groups if clusters is None else cluster_names(groups, clusters)
@@ -55,7 +58,8 @@ def curves(table: Table) -> list[Curve]:
     errors = data.get(std)
     rows_of: dict[str, list[int]] = {}
     for row, name in enumerate(names):
-        rows_of.setdefault(name, []).append(row)
+        if data[load][row] is not None:
+            rows_of.setdefault(name, []).append(row)
     return [
         Curve(
             name=name,

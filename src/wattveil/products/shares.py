@@ -55,7 +55,7 @@ class Shares(Product):
     title = "Segments by group"
     default_weight = 1.0
     choices = ("by",)
-    needs = "by (a grouping), and segments of all customers"
+    needs = "a grouping (`by`) and segments of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -96,7 +96,8 @@ class Shares(Product):
             n_customers=choice.request.customers,
         )
         points = 100.0 * float(plan.shares_std.max())
-        return (Expectation("error of a share", points, "percentage points"),)
+        unit = "percentage point" if f"{points:.2g}" == "1" else "percentage points"
+        return (Expectation("error of a share", points, unit),)
 
     def query(self, work: Work, allotment: Allotment) -> ClusterShares:
         """Release a table of groups by clusters."""

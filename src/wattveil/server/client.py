@@ -15,27 +15,31 @@ computed.
 
 import hashlib
 import io
-import json
-import ssl
+import math
 import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import quote
-from urllib.request import getproxies, proxy_bypass
-
-import httpx
 
 from wattveil import checks
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.release_tables import ReleaseTables, plan_lines, plan_tables
 from wattveil.errors import InvalidParameterError, ServerRefusalError
-from wattveil.web.formatting import format_number, format_share
+from wattveil.server.client_transport import (
+    MAX_FILE_BYTES,
+    Transport,
+    invalid_response,
+    is_header_text,
+    member,
+)
+from wattveil.web.budget_texts import SHARE_OF_BUDGET, affordability
+from wattveil.web.formatting import format_count, format_number, format_share
 from wattveil.web.results import Result, ResultTable
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -43,13 +47,8 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
 
     from wattveil.bundle.manifest import Manifest
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_TIMEOUT = httpx.Timeout(120.0)  # of each step: to connect, to send, to receive the next bytes
-_MAX_JSON_BYTES = 64 * 2**20
-_MAX_FILE_BYTES = 2**30  # also of an archive after it is unpacked
 _MAX_PAUSE_SECONDS = 5.0
 _RESTARTING = ("unreachable", "unavailable", "not_recorded", "502", "503", "504")
-_STANDARD_FIELDS = ("type", "title", "status", "code")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -66,185 +65,19 @@ def connect(url: str, token: str) -> "Connection":
     return Connection(Transport(url, token))
 
 
-class Transport:
-    """Requests to one server, with one token."""
-
-    def __init__(self, url: str, token: str) -> None:
-        try:
-            address = httpx.URL(url)
-        except (httpx.InvalidURL, TypeError):
-            raise InvalidParameterError("url", "the address of a server", url) from None
-        loopback = address.host in _LOOPBACK
-        if address.scheme != "https" and not (address.scheme == "http" and loopback):
-            rule = "an https address, or http on the loopback: the token could be read in transit"
-            raise InvalidParameterError("url", rule, url)
-        if not address.host or address.userinfo or address.query or address.fragment:
-            rule = "the address of a server, without user, query and fragment"
-            raise InvalidParameterError("url", rule, "another text")  # it may hold a password
-        if not _is_header_text(token):
-            found = "another text" if token else ""  # the text may be a secret
-            raise InvalidParameterError(
-                "token", "printable ASCII without spaces, as it was issued", found
-            )
-        self._url = str(address).rstrip("/")
-        self._token = token
-        self._tls = ssl.create_default_context()  # of the system: httpx would use certifi's
-        self._proxy = None if loopback else _proxy(address, self._tls)
-
-    @property
-    def url(self) -> str:
-        """The address of the server."""
-        return self._url
-
-    def __repr__(self) -> str:
-        """Return the address, never the token."""
-        return f"Transport({self._url!r})"
-
-    @staticmethod
-    def quoted(name: str) -> str:
-        """Return a name as a segment of an address."""
-        return quote(name, safe="")
-
-    def get(self, path: str) -> dict[str, Any]:
-        """Return the JSON object at an address."""
-        return _json_object(self.fetch(path, max_bytes=_MAX_JSON_BYTES))
-
-    def post(
-        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        """Send JSON, and return the JSON object of the response."""
-        data = json.dumps(body, allow_nan=False).encode()
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        target = io.BytesIO()
-        self._send("POST", path, target, _MAX_JSON_BYTES, headers=sent, content=data)
-        return _json_object(target.getvalue())
-
-    def fetch(self, path: str, *, max_bytes: int = _MAX_FILE_BYTES) -> bytes:
-        """Return the bytes at an address; a problem of the server is raised as an error."""
-        target = io.BytesIO()
-        self._send("GET", path, target, max_bytes)
-        return target.getvalue()
-
-    def download(self, path: str, target: IO[bytes], *, max_bytes: int = _MAX_FILE_BYTES) -> None:
-        """Write the bytes at an address to a file, piece by piece as they arrive."""
-        self._send("GET", path, target, max_bytes)
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        target: IO[bytes],
-        max_bytes: int,
-        *,
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-    ) -> None:
-        """Send a request, and write the body of the response to `target`."""
-        if not path.startswith("/"):  # appended to a host, it could name another one
-            raise InvalidParameterError("path", "a path that begins with /", path)
-        sent = {
-            "Authorization": f"Bearer {self._token}",
-            "Accept-Encoding": "identity",  # the limit of size is of what arrives
-            **(headers or {}),
-        }
-        try:
-            # One client per request: no connection, cookie or other state stays behind.
-            with httpx.stream(
-                method,
-                self._url + path,
-                headers=sent,
-                content=content,
-                follow_redirects=False,
-                timeout=_TIMEOUT,
-                verify=self._tls,
-                proxy=self._proxy,
-                trust_env=False,
-            ) as response:
-                if response.is_success:
-                    _receive(response, target, max_bytes)
-                    return
-                problem = io.BytesIO()
-                _receive(response, problem, _MAX_JSON_BYTES)
-        except httpx.InvalidURL:
-            raise InvalidParameterError("path", "a path of the server", path) from None
-        except httpx.HTTPError as error:
-            reason = f": {error}" if isinstance(error, httpx.ConnectError) else ""
-            title = f"no response from {self._url}; check the address and the server"
-            title += f" ({type(error).__name__}{reason})"
-            raise ServerRefusalError("unreachable", title, {}) from None
-        raise _refusal(response.status_code, problem.getvalue())
-
-
-def _is_header_text(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text and text != ""
-
-
-def _proxy(address: httpx.URL, tls: ssl.SSLContext) -> httpx.Proxy | None:
-    """Return the proxy that environment or system name for a host; it sees no token, only TLS."""
-    found = getproxies().get("https")
-    if not found or proxy_bypass(address.netloc.decode()):
-        return None
-    try:
-        url = httpx.URL(found if "://" in found else f"http://{found}")
-        if url.scheme in ("http", "https"):
-            return httpx.Proxy(url, ssl_context=tls if url.scheme == "https" else None)
-    except httpx.InvalidURL:
-        pass
-    # The value is not shown: it may hold a password.
-    raise InvalidParameterError("https_proxy", "an http or https address", "another text")
-
-
-def _receive(response: httpx.Response, target: IO[bytes], max_bytes: int) -> None:
-    """Write the body of a response, as sent, up to a maximum."""
-    size = 0
-    for piece in response.iter_raw():
-        size += len(piece)
-        if size > max_bytes:
-            title = f"the response has more than {max_bytes} bytes"
-            raise ServerRefusalError("response_too_large", title, {})
-        target.write(piece)
-
-
-def _json_object(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise _invalid_response("not a JSON object")
-    return found
-
-
-def _member(found: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON
-    if name not in found:
-        raise _invalid_response(f"{name} is missing")
-    return found[name]
-
-
-def _invalid_response(reason: str) -> ServerRefusalError:
-    title = f"not a response of a Wattveil server: {reason}"
-    return ServerRefusalError("invalid_response", title, {})
-
-
-def _refusal(status: int, content: bytes) -> ServerRefusalError:
-    """Return the problem (RFC 9457) of a response as an error."""
-    try:
-        problem = json.loads(content)
-        details = {name: value for name, value in problem.items() if name not in _STANDARD_FIELDS}
-        return ServerRefusalError(str(problem["code"]), str(problem["title"]), details)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        return ServerRefusalError(str(status), "not a problem of a Wattveil server", {})
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Connection:
     """Connection to a server, for one principal."""
 
     transport: Transport
 
+    def __repr__(self) -> str:
+        """Return the address, never the token."""
+        return f"Connection({self.transport.url!r})"
+
     def datasets(self) -> "RemoteDatasets":
         """Return the public parameters of the data sets for which the principal has an account."""
-        return RemoteDatasets(_member(self.transport.get("/v1/datasets"), "datasets"))
+        return RemoteDatasets(member(self.transport.get("/v1/datasets"), "datasets"))
 
     def dataset(self, name: str) -> "RemoteDataset":
         """Return a data set by its name."""
@@ -260,12 +93,12 @@ class Connection:
             Maximum number.
         """
         path = f"/v1/releases?limit={checks.integer('limit', limit, minimum=1)}"
-        return RemoteReleases(_member(self.transport.get(path), "releases"))
+        return RemoteReleases(member(self.transport.get(path), "releases"))
 
     def release(self, release_id: str) -> "RemoteRelease":
         """Return a release by its identifier."""
         result = self.transport.get(f"/v1/releases/{self.transport.quoted(release_id)}")
-        return RemoteRelease(self.transport, str(_member(result, "id")))
+        return RemoteRelease(self.transport, str(member(result, "id")), result)
 
 
 @dataclass(frozen=True, repr=False)
@@ -313,11 +146,11 @@ class RemoteDataset:
             ``options`` and ``by``: see the reference of the HTTP API.
         """
         digest = hashlib.sha256(canonical({"dataset": self.name, **choices})).hexdigest()
-        if key is not None and not _is_header_text(key):
+        if key is not None and not is_header_text(key):
             raise InvalidParameterError("key", "printable ASCII without spaces", key)
         headers = {"Idempotency-Key": f"choices-{digest}" if key is None else key}
         result = self.transport.post(f"{self._address}/releases", choices, headers)
-        found = RemoteRelease(self.transport, str(_member(result, "id")))
+        found = RemoteRelease(self.transport, str(member(result, "id")), result)
         found.wait(wait_seconds)
         return found
 
@@ -327,18 +160,49 @@ class RemoteDataset:
 
 
 class Quote(dict[str, Any], Result):
-    """Privacy cost and expected error of a release, as sent by the server; nothing is charged."""
+    """Privacy cost and expected error of a release, as sent by the server; nothing is charged.
+
+    Epsilon, delta and ``largest_epsilon`` are numbers, as `RemoteDataset.release` accepts them.
+    """
+
+    def __init__(self, *fields: Any, **named: Any) -> None:  # noqa: ANN401 - those of a dict
+        super().__init__(*fields, **named)
+        for name in ("epsilon", "delta", "largest_epsilon"):
+            if self.get(name) is not None:
+                self[name] = _number(self[name])
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        plan = _member(self, "plan")
-        return plan_tables(_member(plan, "products"), _member(plan, "customers_estimate"))
+        plan = member(self, "plan")
+        return plan_tables(member(plan, "products"), member(plan, "customers_estimate"))
 
     def __repr__(self) -> str:
-        """Return price, customers and expected quality in lines; `dict(quote)` has all fields."""
-        return "\n".join([f"Quote: {self._statement()}", *plan_lines(self.get("plan") or {})])
+        """Return price, whether the budget covers it, and expected quality in lines.
+
+        `dict(quote)` has all fields.
+        """
+        lines = [f"Quote: {self._statement()}", *(f"  {text}" for text in self._affordable())]
+        return "\n".join([*lines, *plan_lines(self.get("plan") or {})])
 
     def _statement(self) -> str:
         return f"epsilon {self.get('epsilon')}, delta {self.get('delta')}; nothing is charged yet."
+
+    def _notes(self) -> Sequence[str]:
+        warnings = (self.get("plan") or {}).get("warnings", ())
+        return [*self._affordable(), *(f"Warning: {text}" for text in warnings)]
+
+    def _affordable(self) -> Sequence[str]:
+        """Return whether the budget covers the release, in the sentence of the server's page."""
+        if "already_paid" not in self or "more_of_this_kind" not in self:
+            return []
+        paid, more = self["already_paid"], self["more_of_this_kind"]
+        found = affordability(
+            paid_dataset=paid["dataset"],
+            paid_own=paid["own"],
+            more_dataset=more["dataset"],
+            more_own=more["own"],
+            largest_epsilon=self.get("largest_epsilon"),
+        )
+        return [found.text]
 
 
 class RemoteBudget(dict[str, Any], Result):
@@ -353,7 +217,10 @@ class RemoteBudget(dict[str, Any], Result):
             for scope, whose in (("dataset", "all analysts together"), ("own", "you"))
             if self.get(scope)
         ]
-        return "\n".join(["Budget:", *lines])
+        return "\n".join(["Budget:", *lines, *(f"  {text}" for text in self._notes())])
+
+    def _notes(self) -> Sequence[str]:
+        return [SHARE_OF_BUDGET]
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"budget": self._accounts}
@@ -369,20 +236,32 @@ class RemoteBudget(dict[str, Any], Result):
 class RemoteDatasets(list[dict[str, Any]], Result):
     """Public parameters of data sets, as sent by the server."""
 
+    def __repr__(self) -> str:
+        """Return a line for each data set; `list(datasets)` has all fields."""
+        return _listed("data set", [_dataset_line(one) for one in self])
+
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        names = ("name", "closed", "customers", "clip_kw")
+        names = ("name", "title", "closed", "customers", "clip_kw")
         columns = {name: [one.get(name) for one in self] for name in names}
+        columns["groups"] = [_groups(one) for one in self]
+        columns["products"] = [", ".join(one.get("products") or ()) for one in self]
         return {"datasets": lambda: ResultTable(columns, ("name",))}
 
 
 class RemoteReleases(list[dict[str, Any]], Result):
     """Releases of the principal and those shared with it, as sent by the server."""
 
+    def __repr__(self) -> str:
+        """Return a line for each release; `list(releases)` has all fields."""
+        return _listed("release", [f"{one.get('id')}: {_release_words(one)}" for one in self])
+
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("id", "dataset", "ordered_by", "ordered_at", "state")
         columns: dict[str, list[Any]] = {name: [one.get(name) for one in self] for name in names}
-        for name in ("tier", "epsilon"):
-            columns[name] = [(one.get("request") or {}).get(name) for one in self]
+        columns["ordered_at"] = [_time(one) for one in columns["ordered_at"]]
+        requests = [one.get("request") or {} for one in self]
+        columns["tier"] = [one.get("tier") for one in requests]
+        columns["epsilon"] = [_number(one.get("epsilon")) for one in requests]
         columns["same_as"] = [one.get("same_as") for one in self]
         return {"releases": lambda: ResultTable(columns, ("id",))}
 
@@ -393,10 +272,14 @@ class RemoteRelease(ReleaseTables):
 
     transport: Transport
     id: str
+    description: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Data set, request and time of the order, as sent by the server."""
 
     def __repr__(self) -> str:
-        """Return identifier and server; no request is sent."""
-        return f"RemoteRelease({self.id!r} of {self.transport.url})"
+        """Return identifier, server and what was ordered; no request is sent."""
+        words = _release_words({**self.description, "state": None}) if self.description else ""
+        where = f"{self.id!r} of {self.transport.url}"
+        return f"RemoteRelease({where}{f': {words}' if words else ''})"
 
     def __str__(self) -> str:
         """Return also the tables and the guarantee, which are requested from the server."""
@@ -408,7 +291,7 @@ class RemoteRelease(ReleaseTables):
     @property
     def state(self) -> str:
         """``computing``, ``ok`` or ``failed``."""
-        return str(_member(self.transport.get(self._address), "state"))
+        return str(member(self.transport.get(self._address), "state"))
 
     def wait(self, seconds: float) -> None:
         """Wait until it is computed, also if the server restarts; raise its problem if it fails."""
@@ -433,9 +316,10 @@ class RemoteRelease(ReleaseTables):
         return self.transport.get(f"{self._address}/manifest")
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        paths = map(Path, self._payload)
-        names = sorted(path.stem for path in paths if path.suffix == ".parquet")
-        return {name: partial(self._indexed, name) for name in names}
+        try:
+            return super()._result_tables()
+        except (KeyError, TypeError):
+            raise invalid_response("a manifest without products") from None
 
     def _read(self, name: str) -> "pa.Table":
         import pyarrow as pa  # noqa: PLC0415 - slow to load
@@ -445,7 +329,7 @@ class RemoteRelease(ReleaseTables):
         try:
             return pq.read_table(io.BytesIO(content))
         except (pa.ArrowException, OSError):
-            raise _invalid_response("not a Parquet file") from None
+            raise invalid_response("not a Parquet file") from None
 
     def share(self, reader: str) -> None:
         """Permit a principal, or ``*`` for all, to read it, permanently; nothing is charged.
@@ -467,7 +351,7 @@ class RemoteRelease(ReleaseTables):
             try:
                 files = _unpacked(file, listed)
             except _BROKEN_ARCHIVE:
-                raise _invalid_response("not a zip archive") from None
+                raise invalid_response("not a zip archive") from None
         for name, data in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -480,11 +364,72 @@ class RemoteRelease(ReleaseTables):
         try:
             return tuple(str(entry["path"]) for entry in self.manifest["payload"])
         except (KeyError, TypeError):
-            raise _invalid_response("a manifest without payload") from None
+            raise invalid_response("a manifest without payload") from None
 
     @property
     def _address(self) -> str:
         return f"/v1/releases/{self.transport.quoted(self.id)}"
+
+
+_MAX_LISTED = 10
+"""Lines of a list in `repr`."""
+
+
+def _listed(name: str, lines: Sequence[str]) -> str:
+    """Return lines below their number; of a long list the first ones."""
+    more = len(lines) - _MAX_LISTED
+    rest = [f"and {more} more; to_pandas() has all"] if more > 0 else []
+    shown = [f"  {line}" for line in [*lines[:_MAX_LISTED], *rest]]
+    return "\n".join([f"{format_count(len(lines), name)}{':' if lines else ''}", *shown])
+
+
+def _dataset_line(one: Mapping[str, Any]) -> str:
+    parts = [
+        str(one.get("title")),
+        f"about {one.get('customers')} customers",
+        f"products: {', '.join(one.get('products') or ())}",
+        *([f"groups: {_groups(one)}"] if one.get("groups") else []),
+        *(["closed"] if one.get("closed") else []),
+    ]
+    return f"{one.get('name')}: {'; '.join(parts)}"
+
+
+def _groups(one: Mapping[str, Any]) -> str:
+    """Return the groupings of a data set with their values, such as ``class (home, shop)``."""
+    groups = one.get("groups") or {}
+    return ", ".join(f"{name} ({', '.join(values)})" for name, values in groups.items())
+
+
+def _release_words(one: Mapping[str, Any]) -> str:
+    """Return data set, epsilon, time and state of a release; what is missing is left out."""
+    epsilon = (one.get("request") or {}).get("epsilon")
+    at = None if one.get("ordered_at") is None else _time(one["ordered_at"])
+    parts = [
+        one.get("dataset"),
+        None if epsilon is None else f"epsilon {_number(epsilon):g}",
+        None if at is None else f"ordered {at:%Y-%m-%d %H:%M} UTC",
+        one.get("state"),
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _number(text: object) -> float:
+    """Return a number that the server sends as text; NaN if it sends none."""
+    try:
+        return math.nan if text is None else float(str(text))
+    except ValueError:
+        raise invalid_response("not a number") from None
+
+
+def _time(text: object) -> datetime | None:
+    """Return a time that the server sends, in UTC."""
+    try:
+        found = None if text is None else datetime.fromisoformat(str(text))
+    except ValueError:
+        raise invalid_response("not a time") from None
+    if found is None or found.tzinfo is not None:
+        return found
+    return found.replace(tzinfo=UTC)
 
 
 def _unpacked(file: IO[bytes], listed: set[str]) -> dict[str, bytes]:
@@ -494,7 +439,7 @@ def _unpacked(file: IO[bytes], listed: set[str]) -> dict[str, bytes]:
         for name in (member.filename for member in members):
             if name not in listed or name.startswith("/") or ".." in Path(name).parts:
                 raise InvalidParameterError("bundle", "made of the files of its manifest", name)
-        if sum(member.file_size for member in members) > _MAX_FILE_BYTES:
-            title = f"the bundle has more than {_MAX_FILE_BYTES} bytes"
+        if sum(member.file_size for member in members) > MAX_FILE_BYTES:
+            title = f"the bundle has more than {MAX_FILE_BYTES} bytes"
             raise ServerRefusalError("response_too_large", title, {})
         return {member.filename: archive.read(member) for member in members}

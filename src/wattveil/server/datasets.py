@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from wattveil.bundle.plan import requested_products
 from wattveil.bundle.produce import read_customer_list
 from wattveil.bundle.registered_profiles import Description
-from wattveil.errors import InvalidParameterError, one_of
+from wattveil.errors import InvalidParameterError, ProductNeedsError, one_of
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.registry import default_weights, named_weights, product_named
@@ -194,8 +194,7 @@ def _described(
     found = describe_profiles(file, requests[0])
     for product in map(partial(product_named, tier=Tier.GLOBAL), body.products):
         if product.needs_days and not found.grid.get("n_days"):
-            rule = f"without {product.name}, which needs {product.needs}"
-            raise InvalidParameterError("products", rule, list(body.products))
+            raise ProductNeedsError("products", product.name, product.needs, [*body.products])
     for name in body.groups:
         if name not in found.attributes:
             raise InvalidParameterError(

@@ -94,11 +94,12 @@ def run(
 
     def announce(first_admin_token: str | None) -> None:
         if first_admin_token is not None and shows_token:
-            echo(f"Token of {FIRST_ADMIN}, shown this once: {first_admin_token}")
+            echo(f"Token of {FIRST_ADMIN}, shown only once: {first_admin_token}")
         elif first_admin_token is not None:
             named = "" if database is None else f" --database {database}"
             command = f"wattveil admin token --data {data}{named} --name {FIRST_ADMIN} --role admin"
-            echo(f"No token is printed outside of a terminal. Run there: {command}")
+            shown = "The token is printed only to a terminal. To issue one, run in a terminal"
+            echo(f"{shown}: {command}")
         scheme = "http" if tls == (None, None) else "https"
         url = f"{scheme}://{host}:{listener.getsockname()[1]}"
         echo(f"Serving {data} at {url}")

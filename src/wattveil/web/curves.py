@@ -57,6 +57,8 @@ class Chart(NamedTuple):
     kind: Literal["slots", "ranks", "bars"] = "slots"
     band: str = "privacy noise; clipping of very large customers is not covered"
     """What the standard errors are of."""
+    period: str = "time"
+    """Of which the horizontal axis of ranks shows percentages."""
 
     @property
     def caption(self) -> str:
@@ -117,7 +119,9 @@ def add_curve(figure: "Figure", curve: Curve, along: Sequence[float], *, name: s
     )
 
 
-def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -> "Figure":
+def curves_figure(
+    drawn: Sequence[Curve], *, unit: str, falling: bool = False, period: str = "time"
+) -> "Figure":
     """Return a figure of curves.
 
     Parameters
@@ -128,6 +132,8 @@ def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -
         Title of the vertical axis.
     falling
         Whether the curves are duration curves, along ranks.
+    period
+        Of which their horizontal axis shows percentages.
     """
     from wattveil.web.charts import label_times, new_figure  # noqa: PLC0415 - loads Plotly
 
@@ -135,7 +141,7 @@ def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -
     for curve in drawn:
         add_curve(figure, curve, _along(curve, falling=falling), name=curve.name)
     if falling:
-        figure.update_xaxes(title_text="% of the time at or above")
+        figure.update_xaxes(title_text=f"% of the {period} at or above")
     else:
         label_times(figure, drawn[0].along)
     figure.update_yaxes(title_text=unit, rangemode="tozero")
@@ -147,7 +153,8 @@ def chart_figure(chart: Chart) -> "Figure":
     if chart.kind == "bars":
         figure = _bars_figure(chart)
     else:
-        figure = curves_figure(chart.curves, unit=chart.unit, falling=chart.kind == "ranks")
+        falling = chart.kind == "ranks"
+        figure = curves_figure(chart.curves, unit=chart.unit, falling=falling, period=chart.period)
     if chart.caption:
         title = {"text": chart.caption, "font": {"size": 12}, "x": 0, "xanchor": "left"}
         figure.update_layout(title=title, margin_t=64)

@@ -24,6 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 
+from wattveil.web.budget_texts import SHARE_OF_BUDGET, max_epsilon
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number, format_share
 from wattveil.web.svg_charts import series_colour, svg_chart
@@ -136,6 +137,15 @@ def subscripts(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
+def _utc_text(at: str) -> str:
+    """Return a time, an ISO text in UTC, to the minute.
+
+    >>> _utc_text("2026-07-01T09:30:12.345678+00:00")
+    '2026-07-01 09:30 UTC'
+    """
+    return f"{at[:16].replace('T', ' ')} UTC"
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("wattveil.web"),
@@ -149,12 +159,15 @@ def _environment() -> Environment:
         "figure_json": figure_json,
         "number": format_number,
         "share": format_share,
+        "utc": _utc_text,
         "subscripts": subscripts,
         "series_colour": series_colour,
         "svg": svg_chart,
     }
     environment.filters.update(filters)
     environment.globals["asset"] = asset
+    environment.globals["max_epsilon"] = max_epsilon
+    environment.globals["share_of_budget"] = SHARE_OF_BUDGET
     environment.globals["static_address"] = static_address
     return environment
 

@@ -85,6 +85,10 @@ class Result(ABC):
         sentence = getattr(getattr(self, "guarantee", None), "sentence", "")
         return one_line(sentence) if sentence else ""
 
+    def _notes(self) -> Sequence[str]:
+        """Return further sentences that a notebook shows, one paragraph each."""
+        return ()
+
     def _shown(self) -> str:
         """Return the name of the table that a notebook shows."""
         return self.tables[0]
@@ -220,5 +224,6 @@ def _rendered(result: Result, **values: object) -> str:
         others=() if isinstance(result, PrivateResult) else result.tables,
         figure=None if drawn is None else drawn.update_layout(height=_NOTEBOOK_PX),
         caption="" if chart is None else chart.caption,
+        notes=result._notes(),  # noqa: SLF001 - ours
         **values,
     )

@@ -362,3 +362,44 @@ def test_labels_come_after_clusters() -> None:
     work = Work(profiles=some_profiles(10), request=request)
     with pytest.raises(ValueError, match="come first"):
         InstanceLabels().release(work, plan.allotments["labels"])
+
+
+def test_a_path_that_is_no_bundle_is_named(tmp_path: Path) -> None:
+    """A missing one, another file, and a folder without a manifest."""
+    with pytest.raises(InvalidFileError) as caught:
+        read_bundle(tmp_path / "nothere")
+    assert str(caught.value) == f"{tmp_path / 'nothere'}: no such file or folder"
+    (tmp_path / "file").write_text("x")
+    for other in (tmp_path / "file", tmp_path):
+        with pytest.raises(InvalidFileError) as caught:
+            read_bundle(other)
+        assert str(caught.value) == f"{other} is neither a bundle folder nor a zip archive"
+
+
+def test_a_notebook_states_which_checks_were_not_run(whole: Path) -> None:
+    """Beside the verdict, and as a table with reason and remedy."""
+    report = read_bundle(whole).verify()
+    n_checks, names = len(report.findings), [one.check for one in report.not_run]
+    assert names == ["the sum with other releases"]
+    assert (
+        f"Accepted: all {n_checks} checks passed; 1 not run (sum with other releases)."
+        in report._repr_html_()
+    )
+    table = report.to_pandas("not_run")
+    assert [*table.index] == names
+    assert [*table.columns] == ["reason", "remedy"]
+    key = read_public_key(str(whole.with_name("utility.key.pub")))
+    assert read_bundle(whole).verify(trusted=key).accepted
+
+
+def test_duration_curves_are_of_the_average_day(whole: Path) -> None:
+    """Not of the year: the axis says so. The model speaks of segments, and has times."""
+    bundle = read_bundle(whole)
+    axis = bundle.plot("load_duration").layout.xaxis.title.text
+    assert axis == "% of the average day at or above"
+    drawn = bundle.model.sample(5, random_state=1)
+    assert "segments" in repr(drawn)
+    assert repr(bundle.model).startswith("SyntheticModel(3 segments, 24 slots")
+    for one in (bundle.model, drawn):
+        assert all(curve.name.startswith("segment ") for curve in one._chart().curves)
+    assert drawn.to_pandas()["time"].tolist()[:2] == ["00:00", "01:00"]

@@ -264,19 +264,19 @@ def test_a_release_of_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "products", "refusal"),
     [
-        ({"weights": {"shares": 3.0}}, None, "weights must be without shares, which needs by"),
+        ({"weights": {"shares": 3.0}}, None, "the product shares needs a grouping"),
         (
             {"weights": {"synthesis": 1.0}, "normalise": True},
             None,
-            "weights must be without synthesis, which needs segments of all customers, and no norm",
+            "the product synthesis needs segments of all customers, and no normalise",
         ),
         (
             {"weights": {"synthesis": 1.0, "clusters": 0.0}},
             None,
-            "weights must be without synthesis",
+            "the product synthesis needs",
         ),
-        ({}, ["load", "shares"], "products must be without shares, which needs by"),
-        ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
+        ({}, ["load", "shares"], "the product shares needs a grouping"),
+        ({}, ["labels"], "the product labels needs label_epsilon"),
         ({"weights": only()}, [], "products: select at least one product"),
     ],
 )

@@ -136,9 +136,26 @@ def test_statements_that_are_refused(field: dict[str, str]) -> None:
 
 
 def test_a_bundle_has_intervals_of_the_population(whole: Path, manifest: Manifest) -> None:
-    """The ends as computed by hand; an error that says why there are none."""
+    """The ends as computed by hand; without them, the text names the one condition that fails."""
     bundle = read_bundle(whole)
-    with pytest.raises(InvalidParameterError, match="a stated selection"):
+    with pytest.raises(InvalidParameterError) as caught:
+        bundle.population_intervals()
+    assert str(caught.value) == (
+        "the sampling error is not known, because this release does not state how customers were"
+        " selected (`--selection`)"
+    )
+    sampled = {**manifest, "selection": "random sample"}
+    vars(bundle)["manifest"] = sampled
+    with pytest.raises(InvalidParameterError, match="because this release is by group"):
+        bundle.population_intervals()
+    products = [one for one in manifest["products"] if one["name"] != "synthesis"]
+    request = {**manifest["request"], "levels": []}
+    vars(bundle)["manifest"] = {**sampled, "products": products, "request": request}
+    with pytest.raises(InvalidParameterError, match="and this release has none"):
+        bundle.population_intervals()
+    products = [one for one in manifest["products"] if one["name"] != "load"]
+    vars(bundle)["manifest"] = {**sampled, "products": products}
+    with pytest.raises(InvalidParameterError, match="this release has no mean load"):
         bundle.population_intervals()
     vars(bundle)["manifest"] = {**manifest, "selection": "all customers"}
     found = bundle.population_intervals().to_pandas()

@@ -188,7 +188,7 @@ def test_a_target_error_can_replace_epsilon() -> None:
         (["--clusters", "0"], "--clusters must be"),
         (["--by", "class"], "--levels must be the public list of the values of class"),
         (["--share", "maps=1"], "--share must be given for a product, one of: clusters"),
-        (["--share", "shares=3"], "--share must be without shares, which needs by"),
+        (["--share", "shares=3"], "--share must be without shares, which needs a grouping"),
         (
             ["--normalise", "--share", "synthesis=1"],
             "--share must be without synthesis, which needs",

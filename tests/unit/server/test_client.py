@@ -21,15 +21,16 @@ from wattveil import connect
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import unknown_field
 from wattveil.errors import InvalidParameterError, ServerRefusalError
-from wattveil.server import client
+from wattveil.server import client, client_transport
 from wattveil.server.client import (
     Quote,
     RemoteBudget,
     RemoteDatasets,
     RemoteRelease,
     RemoteReleases,
-    Transport,
 )
+from wattveil.server.client_transport import Transport
+from wattveil.web.budget_texts import SHARE_OF_BUDGET
 
 TOKEN = "wattveil_secret"  # noqa: S105 - of no server
 
@@ -153,6 +154,11 @@ def test_addresses_that_are_refused(url: str) -> None:
     with pytest.raises(InvalidParameterError) as caught:
         connect(url, TOKEN)
     assert caught.value.field == "url"
+    if url in {"http://data.example", "ftp://127.0.0.1", "data.example"}:
+        assert str(caught.value) == (
+            "url must start with https:// (http:// is accepted only for loopback addresses,"
+            " because the token could be read in transit)"
+        )
     assert "pass-word" not in str(caught.value)
 
 
@@ -167,9 +173,7 @@ def test_tokens_that_are_refused(token: str) -> None:
 
 def test_the_token_is_in_no_text() -> None:
     """`repr` shows the address alone."""
-    found = repr(connect("https://data.example/", TOKEN))
-    assert "https://data.example" in found
-    assert TOKEN not in found
+    assert repr(connect("https://data.example/", TOKEN)) == "Connection('https://data.example')"
 
 
 def test_texts_of_data_sets_and_releases_are_short() -> None:
@@ -182,12 +186,14 @@ def test_texts_of_data_sets_and_releases_are_short() -> None:
         assert "{" not in text
         assert TOKEN not in text
     manifest = {
-        "payload": [{"path": "tables/centroids.parquet"}],
+        "products": [{"tables": [{"name": "centroids"}]}],
         "guarantee_text": "epsilon 1 at delta 1e-06.",
     }
     with peer(response(json.dumps(manifest).encode())) as one:
         release = RemoteRelease(Transport(one.url, TOKEN), "1-5")
         assert repr(release) == f"RemoteRelease('1-5' of {one.url})"
+        ordered = RemoteRelease(release.transport, "1-5", {"dataset": "homes", "state": "ok"})
+        assert repr(ordered) == f"RemoteRelease('1-5' of {one.url}: homes)"
         assert one.received == []
         assert "centroids; epsilon 1" in str(release)
     assert "unreachable" in str(RemoteRelease(Transport(one.url, TOKEN), "1-5"))
@@ -248,7 +254,7 @@ def test_idempotency_keys_that_no_header_can_hold(key: str) -> None:
 
 def test_a_response_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of files, of JSON and of problems; also if the length is not stated."""
-    monkeypatch.setattr(client, "_MAX_JSON_BYTES", 100)
+    monkeypatch.setattr(client_transport, "_MAX_JSON_BYTES", 100)
     large = json.dumps({"x": 200 * "y"}).encode()
     with peer(response(large)) as one:
         transport = Transport(one.url, TOKEN)
@@ -269,8 +275,8 @@ def test_a_response_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step has a time limit."""
-    assert all(client._TIMEOUT.as_dict().values())
-    monkeypatch.setattr(client, "_TIMEOUT", httpx.Timeout(0.3))
+    assert all(client_transport._TIMEOUT.as_dict().values())
+    monkeypatch.setattr(client_transport, "_TIMEOUT", httpx.Timeout(0.3))
     with peer(None) as one, pytest.raises(ServerRefusalError, match=r"unreachable.*ReadTimeout"):
         Transport(one.url, TOKEN).get("/x")
 
@@ -371,7 +377,9 @@ def releasing(
     archive: bytes, *payload: str, table: bytes = b"no table"
 ) -> Iterator[tuple[RemoteRelease, Peer]]:
     """Serve one release with a manifest that lists these files."""
-    manifest = json.dumps({"payload": [{"path": path} for path in payload]}).encode()
+    tables = [{"name": Path(path).stem} for path in payload if path.endswith(".parquet")]
+    listed = [{"path": path} for path in payload]
+    manifest = json.dumps({"payload": listed, "products": [{"tables": tables}]}).encode()
 
     def answer(request: bytes) -> bytes:
         path = request.split(b" ")[1]
@@ -415,7 +423,7 @@ def test_broken_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for archive in (b"no zip", whole[:-10], damaged):
         with releasing(archive, "a") as (release, _):
             assert code_of(partial(release.download, tmp_path / "out")) == "invalid_response"
-    monkeypatch.setattr(client, "_MAX_FILE_BYTES", 999)
+    monkeypatch.setattr(client, "MAX_FILE_BYTES", 999)
     with releasing(whole, "a") as (release, _):
         assert code_of(lambda: release.download(tmp_path / "out")) == "response_too_large"
     with peer(response(b'{"payload": [1]}')) as one:
@@ -509,7 +517,95 @@ def test_a_budget_prints_as_text() -> None:
     """What is spent of each account, not the fields as sent."""
     own = {"epsilon_cap": "2.0", "epsilon_spent": "0.5", "share_spent": 0.25, "rho": "77010"}
     text = repr(RemoteBudget(own=own, dataset=None))
-    assert text == "Budget:\n  you: epsilon 0.5 of 2 spent (25 %)"
+    assert text == f"Budget:\n  you: epsilon 0.5 of 2 spent (25 %)\n  {SHARE_OF_BUDGET}"
+    assert SHARE_OF_BUDGET in RemoteBudget(own=own, dataset=None)._repr_html_()
+
+
+def quoted(*, paid: tuple[bool, bool] = (False, False), more: tuple[int, int] = (9, 3)) -> Quote:
+    """Return a quote with one warning; pairs are of the data set and of the principal."""
+    scopes = ("dataset", "own")
+    return Quote(
+        epsilon="2.0",
+        delta="1e-06",
+        already_paid=dict(zip(scopes, paid, strict=True)),
+        more_of_this_kind=dict(zip(scopes, more, strict=True)),
+        largest_epsilon="1.39851",
+        plan={"products": [], "customers_estimate": 500, "warnings": ["delta is large."]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("quote", "says"),
+    [
+        (quoted(), "About 3 releases of this kind fit into your remaining budget."),
+        (quoted(more=(1, 3)), "About 1 release of this kind fits into your remaining budget."),
+        (
+            quoted(more=(9, 0)),
+            "is too small: the maximum epsilon is 1.39851, slightly less than what is left because",
+        ),
+        (
+            quoted(paid=(True, True), more=(0, 0)),
+            "You have already ordered this release: repeating the request is free and returns",
+        ),
+        (quoted(paid=(True, False), more=(0, 2)), "This release already exists: only your own"),
+    ],
+)
+def test_both_views_of_a_quote_have_warnings_and_affordability(quote: Quote, says: str) -> None:
+    """In the sentence of the page; a notebook shows what `print` does."""
+    for view in (repr(quote), quote._repr_html_()):
+        assert says in view
+        assert "Warning: delta is large." in view
+
+
+def test_numbers_and_times_can_be_used() -> None:
+    """Those that the server sends as text; another text is no response of a server."""
+    assert (quoted()["largest_epsilon"], quoted()["epsilon"]) == (1.39851, 2.0)
+    sent = {"id": "1-2", "dataset": "homes", "state": "ok", "request": {"epsilon": "0.5"}}
+    releases = RemoteReleases([{**sent, "ordered_at": "2026-07-01T09:30:00.5+00:00"}])
+    frame = releases.to_pandas()
+    assert frame["epsilon"].tolist() == [0.5]
+    assert frame["ordered_at"].dt.year.tolist() == [2026]
+    assert str(frame["ordered_at"].dt.tz) == "UTC"
+    assert repr(releases) == (
+        "1 release:\n  1-2: homes, epsilon 0.5, ordered 2026-07-01 09:30 UTC, ok"
+    )
+    for wrong in ({"ordered_at": "noon"}, {"request": {"epsilon": "much"}}):
+        broken = RemoteReleases([{**sent, **wrong}])
+        assert code_of(broken.to_pandas) == "invalid_response"
+
+
+def test_lists_of_data_sets_are_short_texts_and_useful_tables() -> None:
+    """Title, products and groups; of a long list the first ten."""
+    one = {"name": "homes", "title": "Town", "customers": 500, "products": ["load", "clusters"]}
+    one["groups"] = {"class": ["home", "shop"]}
+    found = RemoteDatasets([one])
+    row = found.to_pandas().loc["homes"]
+    assert (row["title"], row["products"]) == ("Town", "load, clusters")
+    assert row["groups"] == "class (home, shop)"
+    line = "homes: Town; about 500 customers; products: load, clusters; groups: class (home, shop)"
+    assert repr(found) == f"1 data set:\n  {line}"
+    assert repr(RemoteDatasets([one] * 12)).endswith("  and 2 more; to_pandas() has all")
+    assert repr(RemoteReleases([])) == "0 releases"
+
+
+def test_a_refused_budget_says_why_the_maximum_is_less_than_what_is_left() -> None:
+    """As the page does; the maximum is a number that an order accepts."""
+    problem = {"code": "budget_refused", "title": "too small", "largest_epsilon": "1.39851"}
+    problem["account_scope"] = "own"
+    with peer(response(json.dumps(problem).encode(), "403 Forbidden")) as one:
+        with pytest.raises(ServerRefusalError) as caught:
+            connect(one.url, TOKEN).datasets()
+        assert str(caught.value).endswith(
+            "account_scope: own; largest_epsilon: 1.39851, slightly less than what is left because"
+            " a part is reserved for rounding"
+        )
+        assert caught.value.details["largest_epsilon"] == 1.39851
+
+
+def test_tables_have_the_order_of_the_manifest() -> None:
+    """As those of a bundle, so that the first table is the same."""
+    with releasing(b"", "tables/load_shapes.parquet", "tables/groups.parquet") as (release, _):
+        assert release.tables == ("load_shapes", "groups")
 
 
 def test_an_unknown_field_is_named() -> None:

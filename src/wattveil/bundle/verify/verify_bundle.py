@@ -74,14 +74,19 @@ class VerificationReport(Result):
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {
             "findings": lambda: records_table([vars(one) for one in self.findings], "check"),
+            "not_run": lambda: records_table([vars(one) for one in self.not_run], "check"),
             "not_proved": lambda: ResultTable({"text": self.not_proved}),
         }
 
     def _statement(self) -> str:
         failed = sum(not finding.holds for finding in self.findings)
+        text = f"Accepted: all {len(self.findings)} checks passed"
         if failed:
-            return f"Rejected: {failed} of {len(self.findings)} checks failed."
-        return f"Accepted: all {len(self.findings)} checks passed."
+            text = f"Rejected: {failed} of {len(self.findings)} checks failed"
+        if self.not_run:
+            names = ", ".join(one.check.removeprefix("the ") for one in self.not_run)
+            text += f"; {len(self.not_run)} not run ({names})"
+        return f"{text}."
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values."""

@@ -72,6 +72,11 @@ class SyntheticModel(ChartedResult):
     max_kw: float
     """No customer's root-mean-square load is larger."""
 
+    def __repr__(self) -> str:
+        """Return the numbers of segments and slots, not the arrays."""
+        n_segments, n_slots = self.centroids.shape
+        return f"SyntheticModel({n_segments} segments, {n_slots} slots; sample(n) draws customers)"
+
     def sample(
         self,
         n_customers: int,

@@ -30,11 +30,11 @@ class SyntheticCustomers(ChartedResult, _Drawn):
         return drawn
 
     def __repr__(self) -> str:
-        """Return the numbers of customers, slots and clusters, not the rows."""
+        """Return the numbers of customers, slots and segments, not the rows."""
         (n_customers, n_slots), n_clusters = self.load_kw.shape, len(set(self.clusters.tolist()))
         return (
             f"SyntheticCustomers({n_customers:,} customers, {n_slots} slots,"
-            f" {n_clusters} clusters; load_kw, clusters)"
+            f" {n_clusters} segments; load_kw, clusters)"
         )
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
@@ -42,9 +42,11 @@ class SyntheticCustomers(ChartedResult, _Drawn):
 
     def _long(self) -> ResultTable:
         n_customers, n_slots = self.load_kw.shape
+        times = np.array(slot_labels(n_slots, self.slots_per_day))
         columns = {
             "customer": np.repeat(np.arange(n_customers), n_slots),
             "slot": np.tile(np.arange(n_slots), n_customers),
+            "time": np.tile(times, n_customers),
             "cluster": np.repeat(self.clusters, n_slots),
             "load_kw": self.load_kw.ravel(),
         }
@@ -56,7 +58,7 @@ class SyntheticCustomers(ChartedResult, _Drawn):
     def _chart(self) -> Chart:
         labels = slot_labels(self.load_kw.shape[1], self.slots_per_day)
         curves = [
-            Curve(f"cluster {number}", number, labels, own.mean(axis=0), None)
+            Curve(f"segment {number}", number, labels, own.mean(axis=0), None)
             for number in sorted(set(self.clusters.tolist()))
             for own in (self.load_kw[self.clusters == number],)
         ]
@@ -85,7 +87,7 @@ def model_chart(centroids: Floats, slots_per_day: int) -> Chart:
     """Return the centroids of a model; their standard errors are no part of it."""
     labels = slot_labels(centroids.shape[1], slots_per_day)
     curves = [
-        Curve(f"cluster {number}", number, labels, load, None)
+        Curve(f"segment {number}", number, labels, load, None)
         for number, load in enumerate(centroids)
     ]
     return Chart(curves, "kW per customer")

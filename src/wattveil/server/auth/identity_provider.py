@@ -35,7 +35,7 @@ class OpenIdSettings:
         check_address("oidc_issuer", self.issuer)
         if self.audience == self.client_id:
             # An ID token states that somebody signed in; it is no permission to use the API.
-            rule = "another one than the client: ID tokens would be accepted by the API"
+            rule = "different from the client: ID tokens would be accepted by the API"
             raise InvalidParameterError("oidc_audience", rule, self.audience)
         if not self.admin_groups | self.analyst_groups:
             rule = "given, one at least: nobody could sign in"

@@ -14,6 +14,7 @@ from wattveil.server.auth.access import Access, owns
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.bundle_archives import check_bundle
 from wattveil.server.http.bundle_downloads import REPORT, BundleFiles
+from wattveil.server.http.problems import Code, problem_of
 from wattveil.server.http.server_pages import (
     REFUSALS,
     SentForm,
@@ -35,6 +36,9 @@ from wattveil.server.server_state import ServerState
 
 _MAX_RELEASES = 200
 _SIMULATED_HOMES = 200
+_OTHER_FILE = (
+    "This file is not a zipped bundle. Choose the zip file that was downloaded from a release page."
+)
 
 
 def analyst_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
@@ -144,7 +148,9 @@ def verify_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
         try:
             verdict = await run_in_threadpool(check_bundle, state, content, user.principal)
         except REFUSALS as refusal:
-            return page("verdict.html", refusal=error_text(refusal))
+            is_other_file = problem_of(refusal).code is Code.INVALID_REQUEST
+            text = _OTHER_FILE if is_other_file else error_text(refusal)
+            return page("verdict.html", refusal=text)
         return page("verdict.html", refusal=None, verdict=verdict)
 
     return routes

@@ -33,6 +33,7 @@ from wattveil.server.http.form_fields import (
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.http.server_pages import (
+    FIELD_LABELS,
     REFUSALS,
     Form,
     SentForm,
@@ -45,6 +46,7 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.reviewed_orders import Payers, ReviewedOrder
 from wattveil.server.server_state import ServerState
 from wattveil.simulate import simulate_load_kw
+from wattveil.web.budget_texts import Affordability, affordability
 from wattveil.web.charts import BLUE, TWO_SIDED_95, ReportFigure, add_band, new_figure, panel
 
 _ALWAYS = ("epsilon", "delta")
@@ -53,13 +55,6 @@ _FIRST_FORM: Mapping[str, Sequence[str]] = MappingProxyType(
     {"epsilon": ("0.5",), "products": ("load",), "tier": (Tier.GLOBAL.value,)}
 )
 """Values of the form at first; the plan of `load` is computed at once."""
-_LABELS = {
-    "n_clusters": "Number of segments",
-    "normalise": "Compare shapes only",
-    "by": "Group customers by",
-    "clusters_by_group": "Separate segments for each group",
-    "label_epsilon": "Epsilon of the labels",
-}
 _DEFAULT_CUSTOMERS = ReleaseRequest.model_fields["customers"].default
 """Estimate of a data set whose registration states none: a page says so."""
 _CONTENTS = {
@@ -120,7 +115,7 @@ _OF_GROUPS = ("by", "clusters_by_group")
 def _request_fields(groups: dict[str, str]) -> list[FormField]:
     together = {"": "all customers together", **groups}
     omit = ("tier", "options", "products")  # the page offers them itself
-    return form_fields(ReleaseBody, choices={"by": together}, labels=_LABELS, omit=omit)
+    return form_fields(ReleaseBody, choices={"by": together}, labels=FIELD_LABELS, omit=omit)
 
 
 def _own_options(product: Product) -> list[FormField]:
@@ -158,7 +153,11 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         name: str, user: Annotated[SignedInUser, signed_in], order: str = ""
     ) -> HTMLResponse:
         """Show the form; filled in as for an order of this session that is to be changed."""
-        dataset = access.dataset(user.principal, name)
+        try:
+            dataset = access.dataset(user.principal, name)
+        except Problem as problem:  # an unknown name, or no access: the same page for both
+            unknown = problem.code is Code.FORBIDDEN
+            raise (Problem(Code.NOT_FOUND) if unknown else problem) from None
         found = user.session.orders.find(order)
         sent = _FIRST_FORM
         if found is not None and found.dataset == name and found.sent:
@@ -175,15 +174,13 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             quote = service.quote(user.principal, dataset, release_body(form))
         except REFUSALS as refusal:
             return page("quote.html", refusal=error_text(refusal))
-        more = quote.more_of_this_kind
         return page(
             "quote.html",
             refusal=None,
             quote=quote,
             titles=_titles(quote.tier),
             default_customers=_DEFAULT_CUSTOMERS,
-            more=min(more.dataset, more.own),
-            covered=is_covered(quote),
+            affordable=_affordability(quote),
             figure=example_figure(quote.plan, dataset.public["typical_kw"]),
         )
 
@@ -283,7 +280,7 @@ def _review_page(
     shown: dict[str, Any] = {}
     if order.release is None:
         quote = service.quote(user.principal, dataset, order.body)
-        covered = is_covered(quote)
+        covered = _affordability(quote).is_covered
         shown = {
             "quote": quote,
             "covered": covered,
@@ -309,10 +306,16 @@ def _titles(tier: Tier) -> dict[str, str]:
     return {one.name: one.title for one in products_of(tier)}
 
 
-def is_covered(quote: responses.Quote) -> bool:
-    """Whether every account that would be charged covers the price."""
+def _affordability(quote: responses.Quote) -> Affordability:
+    """Return whether every account that would be charged covers the price."""
     more, paid = quote.more_of_this_kind, quote.already_paid
-    return bool((paid.dataset or more.dataset) and (paid.own or more.own))
+    return affordability(
+        paid_dataset=paid.dataset,
+        paid_own=paid.own,
+        more_dataset=more.dataset,
+        more_own=more.own,
+        largest_epsilon=quote.largest_epsilon,
+    )
 
 
 def _payers(quote: responses.Quote) -> Payers:

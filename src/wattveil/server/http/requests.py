@@ -69,7 +69,8 @@ class ReleaseBody(_Choices):  # type: ignore[misc] # its fields are those of the
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     delta: Delta | None = None
-    """Slack added to every probability beyond the factor e^epsilon. None: that of the data set."""
+    """Slack added to every probability beyond the factor e^epsilon. Leave empty to use the
+    delta of the data set."""
     products: Annotated[list[ProductName], Field(max_length=10)] | None = None
     """None: all that the data set offers and the other choices permit; shares need `by`, labels a
     part of epsilon. One that is named and not permitted is refused."""

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from wattveil.errors import WattveilError
+from wattveil.errors import ProductNeedsError, WattveilError
 from wattveil.server.auth.access import Access, address_of
 from wattveil.server.auth.principals import Principal
 from wattveil.server.auth.sessions import COOKIE, Session, Sessions, masked
@@ -176,13 +176,27 @@ async def sent_form(request: Request) -> Form:
 SentForm = Annotated[Form, Depends(sent_form)]
 
 
+FIELD_LABELS = {
+    "n_clusters": "Number of segments",
+    "normalise": "Compare shapes only",
+    "by": "Group customers by",
+    "clusters_by_group": "Separate segments for each group",
+    "label_epsilon": "Epsilon of the labels",
+}
+"""Names of fields on the page of an order, where they differ from the words of the option."""
 PRODUCT_NEEDS = {
-    "shares": "Segments by group needs a grouping: choose one under Group customers by, without"
-    " separate segments of each group, and tick Customer segments",
-    "synthesis": "Synthetic customers needs Customer segments of all customers, with their sizes",
-    "labels": "Labels needs an epsilon: fill in Epsilon of the labels",
+    "shares": "“Segments by group” requires “Customer segments” and a choice under “Group customers"
+    " by”; clear “Separate segments for each group”",
+    "synthesis": "“Synthetic customers” requires “Customer segments”; clear “Compare shapes only”"
+    " and “Separate segments for each group”",
+    "labels": "“Labels” requires a number in “Epsilon of the labels”",
 }
 """What a product of an order needs that the form does not have, in the words of the form."""
+FIELD_NEEDS = {
+    "clusters_by_group": "“Separate segments for each group” needs a choice under “Group customers"
+    " by”, and excludes “Labels”",
+}
+"""Likewise for a field that is a choice of yes or no, and hence has one rule."""
 
 
 def error_text(error: Exception) -> str:
@@ -190,6 +204,8 @@ def error_text(error: Exception) -> str:
     problem = problem_of(error)
     note_problem(problem.code.name.lower())
     broken: Any = problem.details.get("errors", [])
+    if isinstance(error, ProductNeedsError) and error.product in PRODUCT_NEEDS:
+        return f"Please correct the form: {PRODUCT_NEEDS[error.product]}."
     if broken:
         rules = "; ".join(map(_form_rule, broken))
         return f"Please correct the form: {rules}."
@@ -200,15 +216,15 @@ def error_text(error: Exception) -> str:
 
 def _form_rule(broken: Mapping[str, str]) -> str:
     """Return a rule that a form breaks: in the words of the form, where the API's are not those."""
-    for name, words in PRODUCT_NEEDS.items():
-        if broken["rule"].startswith(f"without {name}, which needs"):
-            return words
-    return f"{_label(broken['field'])} must be {broken['rule']}"
+    words = FIELD_NEEDS.get(broken["field"])
+    return words or f"{_label(broken['field'])} must be {broken['rule']}"
 
 
 def _label(field: str) -> str:
     """Return the name of a field in words: that of its last part, without a position in a list."""
     name = [part for part in field.split(".") if not part.isdigit()][-1]
+    if name in FIELD_LABELS:
+        return f"“{FIELD_LABELS[name]}”"
     return name.removeprefix("n_").replace("_", " ")
 
 

@@ -352,7 +352,8 @@ def principal_id(connection: Connection, name: str) -> int:
     check_name("principal", name)
     found = connection.execute(select(principal.c.id).where(principal.c.name == name)).scalar()
     if found is None:
-        raise InvalidParameterError("principal", "a principal that exists", name)
+        rule, text = "the name of an existing principal", f"there is no principal named {name}"
+        raise InvalidParameterError("principal", rule, name, text=text)
     return int(found)
 
 

@@ -1,5 +1,6 @@
 """Fields of forms follow from the declared models, and what is read passes their validation."""
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.toy_product import Toy
 from wattveil.bundle.plan import requested_products
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, ProductNeedsError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import product_named, products_of, register, unregister
 from wattveil.products.request import ReleaseRequest
@@ -16,7 +17,13 @@ from wattveil.server.http.form_fields import FieldKind, form_fields, read_fields
 from wattveil.server.http.pages_admin import budget_fields, registration_fields
 from wattveil.server.http.pages_order import release_body, stated_choices
 from wattveil.server.http.requests import BudgetBody, PrincipalBody, ReleaseBody
-from wattveil.server.http.server_pages import PRODUCT_NEEDS, Form, error_text
+from wattveil.server.http.server_pages import (
+    FIELD_LABELS,
+    FIELD_NEEDS,
+    PRODUCT_NEEDS,
+    Form,
+    error_text,
+)
 
 
 def sent(fields: Mapping[str, object]) -> Form:
@@ -128,7 +135,10 @@ def test_options_of_an_added_product_are_fields_of_the_form() -> None:
     [
         ({"epsilon": "0"}, "epsilon must be a number above 0"),
         ({"epsilon": ""}, "epsilon must be given"),
-        ({"epsilon": "1", "n_clusters": "0"}, "clusters must be a whole number of at least 1"),
+        (
+            {"epsilon": "1", "n_clusters": "0"},
+            "“Number of segments” must be a whole number",
+        ),
         ({"epsilon": "1", "n_clusters": "101"}, "at most 100."),
         ({"epsilon": "1", "tier": "local"}, "tier must be one of: global, instance"),
     ],
@@ -148,8 +158,23 @@ def test_a_form_is_refused_in_words(fields: dict[str, str], text: str) -> None:
 def test_a_form_says_what_a_product_needs_in_its_own_words(name: str) -> None:
     """Titles of the page, no field of the API."""
     request = ReleaseRequest(epsilon=1.0, delta=1e-6, normalise=True)
-    with pytest.raises(InvalidParameterError, match=f"without {name}, which needs") as refused:
+    with pytest.raises(ProductNeedsError, match=f"^the product {name} needs") as refused:
         requested_products(request, names=["clusters", name])
     shown = error_text(refused.value)
     assert product_named(name, Tier.GLOBAL).title in shown
     assert "which needs" not in shown
+
+
+def test_texts_of_the_form_quote_names_that_are_on_it() -> None:
+    """Labels of fields and titles of products; separate segments need a grouping."""
+    titles = {one.title for one in products_of(Tier.GLOBAL)}
+    for text in (*PRODUCT_NEEDS.values(), *FIELD_NEEDS.values()):
+        named = re.findall("“([^”]+)”", text)
+        assert named
+        assert {*named} <= titles | {*FIELD_LABELS.values()}
+    with pytest.raises(InvalidParameterError) as refused:
+        ReleaseRequest(epsilon=1.0, delta=1e-6, clusters_by_group=True)
+    assert error_text(refused.value) == (
+        "Please correct the form: “Separate segments for each group” needs a choice under “Group"
+        " customers by”, and excludes “Labels”."
+    )
