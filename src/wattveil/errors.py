@@ -92,13 +92,21 @@ class InvalidFileError(WattveilError, ValueError):
         What should be there.
     found
         What is there; None if nothing is.
+    text
+        The whole text, where "expected, found" would not read well.
     """
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+    def __init__(
+        self, path: object, where: str, expected: str, found: object, *, text: str | None = None
+    ) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
+        if text is not None:
+            self.problem = text
+            super().__init__(text)
+            return
         seen = "found nothing" if found is None else f"found {found!r}"
         super().__init__(f"{path}, {where}: expected {expected}, {seen}")
 
