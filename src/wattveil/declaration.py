@@ -114,6 +114,11 @@ class Declaration(BaseModel):
         values = (getattr(self, name) for name in type(self).model_fields)
         return hash((type(self), *(_hashable(value) for value in values)))
 
+    def as_plain(self) -> dict[str, Any]:
+        """Return the fields as JSON values in canonical form, as `to_plain` does."""
+        fields: dict[str, Any] = to_plain(self)
+        return fields
+
     def replace(self, **changes: object) -> Self:
         """Return a copy with other values, checked as a whole."""
         given = {name: getattr(self, name) for name in type(self).model_fields}

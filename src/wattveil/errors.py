@@ -121,8 +121,12 @@ class InvalidFileError(WattveilError, ValueError):
         self.where = where
         self.expected = expected
         self.found = found
+        if text is not None:
+            self.problem = text
+            super().__init__(text)
+            return
         seen = "found nothing" if found is None else f"found {found!r}"
-        super().__init__(text or f"{path}, {where}: expected {expected}, {seen}")
+        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
 
 
 class NoUsableReadingError(InvalidFileError):

@@ -36,9 +36,8 @@ NOT_RUN = {
     "wattveil audit profiles.parquet --bundle bundle --record audit.json --key utility.key --tester"
     ' "J. Doe"': "80 releases; the page of the dossier runs it with fewer",
     "wattveil dossier bundle --standard nist-800-226 --standard ofgem --audit audit.json --answers"
-    " answers.toml --key utility.key.pub --sign utility.key --out dossier": (
-        "needs a person's answers; tests of the dossier sign one"
-    ),
+    ' answers.toml --key utility.key.pub --sign utility.key --inconclusive-reason "Example with'
+    ' few runs" --out dossier': ("needs a person's answers; tests of the dossier sign one"),
     "wattveil verify dossier --key utility.key.pub --bundle bundle": "needs that signed dossier",
     "wattveil total march labelled quarters": "three releases; tests of the command make such ones",
     "sh examples/flagship-release/make_release.sh flagship": "a test runs it with fewer homes",

@@ -119,7 +119,7 @@ def test_a_bundle_is_checked(server: Running, tmp_path: Path) -> None:
     bundle = zipped(server, released(server, "to-check", 0.14))
     verdict = checked(server, bundle).json
     assert (verdict["accepted"], verdict["of_this_server"]) == (True, True)
-    assert any(one["check"] == "the sum with other releases" for one in verdict["findings"])
+    assert any(one["check"] == "total with other releases" for one in verdict["findings"])
     assert verdict["not_run"] == []
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}

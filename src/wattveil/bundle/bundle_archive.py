@@ -64,4 +64,5 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     except UnsafeArchiveError as error:
         raise InvalidFileError(archive, "archive", str(error), "another") from error
     except BROKEN_ZIP as error:
-        raise InvalidFileError(archive, "archive", expected, "another file") from error
+        text = f"{archive} is neither a bundle folder nor a zip archive"
+        raise InvalidFileError(archive, "archive", expected, "another file", text=text) from error

@@ -7,7 +7,7 @@ from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest
 from wattveil.products.request import NOT_STATED
-from wattveil.release.weak_guarantees import choice_warnings
+from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.web.formatting import escape_markdown
 
 _CARD = """# {title}
@@ -20,7 +20,7 @@ Readings: {period}.
 
 {warning}{guarantee_text}
 
-{verification}
+{weaknesses}{verification}
 
 ## Contents
 
@@ -82,6 +82,7 @@ def card_text(manifest: Manifest) -> str:
         period=period_text(manifest),
         warning="".join(f"**{line}**\n\n" for line in choice_banners(manifest)),
         guarantee_text=manifest["guarantee_text"],
+        weaknesses="".join(f"**Warning:** {line}\n\n" for line in weaknesses(manifest)),
         verification=_verification_text(manifest),
         noise=noise_text(manifest),
         about_customers=_bullets(customer_texts(manifest)),
@@ -108,6 +109,15 @@ def choice_banners(manifest: Manifest) -> tuple[str, ...]:
     """
     real_ids = manifest.get("request", {}).get("real_ids", False)
     return choice_warnings(is_instance=manifest.get("variant") == "instance", real_ids=real_ids)
+
+
+def weaknesses(manifest: Manifest) -> tuple[str, ...]:
+    """Return what weakens the stated guarantee; its number of customers is the public estimate."""
+    return guarantee_warnings(
+        epsilon=float(manifest["guarantee"]["epsilon"]),
+        delta=float(manifest["guarantee"]["delta"]),
+        customers=manifest["request"]["customers"],
+    )
 
 
 def noise_text(manifest: Manifest) -> str:

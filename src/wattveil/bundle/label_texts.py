@@ -4,7 +4,8 @@ Labels are the only values about single customers. Card, report and dossier stat
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from wattveil.web.formatting import format_share, format_upper_bound
@@ -74,20 +75,43 @@ def total_text(manifest: Mapping[str, Any]) -> str:
         )
     (own,) = (part["epsilon"] for part in manifest["products"] if part["name"] == "labels")
     factor = format_upper_bound(math.exp(float(own)))
+    between = format_upper_bound(segment_ratio(_channel(manifest)))
     return (
         f"The total, epsilon {epsilon} at delta {delta}, includes these labels (standalone epsilon"
         f" {own}); releases of the instance tier are not counted. A label reveals the segment of"
-        " its customer, and so a typical daily curve, as far as it is correct. The labels alone"
-        " change the probability of any conclusion about one customer by a factor of at most"
-        f" {factor}, compared with a release without that customer's readings."
+        " its customer, and so a typical daily curve, as far as it is correct. Compared with a"
+        " release without that customer's readings, the probability of any published label changes"
+        f" by a factor of at most {factor}. Compared with another segment of the same customer, it"
+        f" changes by a factor of at most {between}: a label can change the odds that its customer"
+        " is in one segment rather than another by that factor."
     )
+
+
+def segment_ratio(channel: Sequence[Sequence[int]]) -> float:
+    """Return the largest ratio of the probabilities of one label in two segments.
+
+    A label changes the odds of two segments by the ratio of two entries of its column: at most
+    e^(2 epsilon). Infinite if a label is possible in some segments only, which is no channel.
+    """
+    ratios = [Fraction(1)]
+    for column in zip(*channel[:-1], strict=True):  # the last row: no readings
+        if min(column):
+            ratios.append(Fraction(max(column), min(column)))
+        elif max(column):
+            return math.inf
+    return float(max(ratios))
 
 
 def _correct_text(manifest: Mapping[str, Any]) -> str:
     """Return with which probability a label is correct: the diagonal of the published channel."""
-    (channel,) = (part["channel"] for part in manifest["products"] if part["name"] == "labels")
-    rows = [[int(parts) for parts in row] for row in channel[:-1]]  # the last one: no readings
+    rows = _channel(manifest)[:-1]  # the last one: no readings
     correct = [row[cluster] / sum(row) for cluster, row in enumerate(rows)]
     low, high = format_share(min(correct)), format_share(max(correct))
     chance = low if low == high else f"{low} to {high}, depending on the segment"
     return f"the label of a customer with readings is correct with a probability of {chance}"
+
+
+def _channel(manifest: Mapping[str, Any]) -> list[list[int]]:
+    """Return the published channel: a row per segment, and the last one without readings."""
+    (channel,) = (part["channel"] for part in manifest["products"] if part["name"] == "labels")
+    return [[int(parts) for parts in row] for row in channel]

@@ -327,7 +327,7 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
     """Return what is revealed, or was decided, without protection."""
     request = stated["request"]
     is_global = request["tier"] == Tier.GLOBAL.value
-    found = [_CHOSEN, "The fact that the curator holds such data for the named region."]
+    found = [_CHOSEN, "The fact that the curator holds such data, for the region if one is stated."]
     found += [text for product in products for text in product.unprotected]
     if request["by"] is not None:
         found += [f"The group ({request['by']}) of each customer, which is taken as public."]

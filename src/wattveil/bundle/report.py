@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import choice_banners, citation, noise_text, period_text
+from wattveil.bundle.card import choice_banners, citation, noise_text, period_text, weaknesses
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest, choice_of
@@ -20,7 +20,6 @@ from wattveil.products.product import Product
 from wattveil.products.registry import product_named
 from wattveil.products.request import NOT_STATED
 from wattveil.products.tables import Table
-from wattveil.release.weak_guarantees import guarantee_warnings
 from wattveil.web.charts import ReportFigure, colour, new_figure
 from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import MAIN, PageTable, render_file
@@ -37,7 +36,7 @@ class ReportSection(NamedTuple):
 
 def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
     """Return the page as HTML; a product without tables has no section."""
-    guarantee, public = manifest["guarantee"], manifest["request"]
+    guarantee = manifest["guarantee"]
     stated = (manifest["curator"], manifest["region"], manifest["published_at"][:10])
     cited, software = citation(manifest)
     choice = choice_of(manifest)
@@ -60,11 +59,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
             *_achieved_facts(manifest),
             (guarantee["epsilon"], f"{_epsilon_name(manifest)} at delta {guarantee['delta']}"),
         ],
-        warnings=guarantee_warnings(
-            epsilon=float(public["epsilon"]),
-            delta=float(public["delta"]),
-            customers=public["customers"],
-        ),
+        warnings=weaknesses(manifest),
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
         quality=_quality_table(manifest, products, tables),

@@ -75,6 +75,8 @@ _OPEN = NotRun(
     "there is none",
     f"Nothing is wrong while the series continues; its publisher adds {CLOSED} when it ends.",
 )
+_UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError, WattveilError)
+"""What a manifest of Wattveil never has: missing fields, other types, numbers out of range."""
 _MECHANISMS = {MECHANISM, "gaussian_histogram", "gaussian_cell_sums"}
 
 
@@ -181,17 +183,20 @@ def _guarded(
             found += _period_findings(bundle, read_manifest(bundle), trusted)
         if chain and all(one.holds for one in found):
             found += _chain_findings(bundles)
-    # What a manifest of Wattveil never has: missing fields, other types, numbers out of range.
-    except (ArithmeticError, LookupError, TypeError, ValueError, WattveilError) as error:
-        found += [Finding("the manifest can be read", holds=False, seen=str(error)[:200])]
+    except _UNREADABLE as error:
+        found.append(_unreadable(error))
     return found
+
+
+def _unreadable(error: Exception) -> Finding:
+    return Finding("the manifest can be read", holds=False, seen=str(error)[:200])
 
 
 def _period_findings(
     bundle: Path, manifest: Manifest, trusted: Ed25519PublicKey | None
 ) -> Iterator[Finding]:
     request = SeriesRequest.parse(manifest["request"])
-    design, label = request.design, manifest["label"]
+    label = manifest["label"]
     wrong, seen = changed_files(bundle, manifest), format_count(len(manifest["payload"]), "file")
     yield gathered(f"{label}: files are those that were published", wrong, seen)
     yield gathered(f"{label}: no other file is listed", listed_problems(manifest), "none")
@@ -199,7 +204,20 @@ def _period_findings(
         problems = format_problems(bundle, manifest)
         yield gathered(f"{label}: CSV and Parquet agree", problems, "every table")
     yield from _signature(label, manifest, trusted)
-    place = manifest["period"] - 1
+    yield from _manifest_findings(request, manifest)
+
+
+def accounting_findings(manifest: Manifest) -> list[Finding]:
+    """Check the manifest of a period by itself: statements, charges and cost accrued so far."""
+    try:
+        return list(_manifest_findings(SeriesRequest.parse(manifest["request"]), manifest))
+    except _UNREADABLE as error:
+        return [_unreadable(error)]
+
+
+def _manifest_findings(request: SeriesRequest, manifest: Manifest) -> Iterator[Finding]:
+    """Check what needs no other file than the manifest."""
+    design, label, place = request.design, manifest["label"], manifest["period"] - 1
     stated = {
         "period": (request.label(place), label),
         "request": (to_plain(request), manifest["request"]),

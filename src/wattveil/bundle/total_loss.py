@@ -1,11 +1,13 @@
 """Total privacy loss of several releases and series about the same customers.
 
 Costs are taken from the manifests: the Gaussian parts add up as rho, the labels as plain epsilons,
-and the accountant of the kernel composes both. A series counts with all periods of its horizon. The
-instance tier is not differential privacy: its releases have no place in the total and are named.
+and the accountant of the kernel composes both. A manifest whose charges contradict its own draws or
+its guarantee is refused; files and signatures are checked by `verify`. A series is counted in full,
+with all periods of its horizon. The instance tier is not differential privacy: its releases have no
+place in the total and are named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +17,15 @@ from wattveil.bundle.bundle_files import read_manifest as read_any
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_bundle import is_series, period_bundles, read_manifest
 from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.series_verify import accounting_findings as series_findings
 from wattveil.bundle.verify.verify_budget import granted
+from wattveil.bundle.verify.verify_bundle import accounting_findings
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.accounting import Composition, sum_up
 from wattveil.privacy.guarantee import Budget, Guarantee, Tier
+from wattveil.products.findings import Finding
+from wattveil.release.weak_guarantees import delta_warning, epsilon_warning
+from wattveil.web.formatting import format_upper_bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +39,9 @@ class CountedRelease:
     """``release`` or ``series``."""
     guarantee: Guarantee
     cost: Composition
+    customers: int
+    """Public estimate of the number of customers."""
+    has_real_ids: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that a reader needs."""
@@ -44,6 +54,7 @@ class CountedRelease:
             "epsilon": self.guarantee.epsilon,
             "delta": self.guarantee.delta,
             "label_epsilon": self.cost.response_epsilon,
+            "real_ids": self.has_real_ids,
         }
 
 
@@ -55,6 +66,8 @@ class TotalLoss:
     not_counted: Sequence[CountedRelease]
     """Those of the instance tier."""
     guarantee: Guarantee
+    warnings: Sequence[str]
+    """What weakens the total, or the protection beside it; often nothing."""
 
 
 def read_cost(folder: Path) -> CountedRelease:
@@ -74,7 +87,9 @@ def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None
     """
     names = [one.release_id for one in releases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidParameterError("bundles", "different releases, each named once", twice[0])
+        same = [one.folder for one in releases if one.release_id == twice[0]]
+        rule = f"different releases, each named once; release {twice[0]} is in several folders"
+        raise InvalidParameterError("bundles", rule, same)
     counted = [one for one in releases if one.guarantee.tier is Tier.GLOBAL]
     if not counted:
         rule = "at least one release or series of the global tier"
@@ -97,7 +112,46 @@ def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None
         counted=counted,
         not_counted=[one for one in releases if one.guarantee.tier is not Tier.GLOBAL],
         guarantee=replace(counted[0].guarantee, epsilon=cost.epsilon(due), delta=due),
+        warnings=[
+            *_weaknesses(counted, epsilon=cost.epsilon(due), delta=due),
+            *([] if delta is not None else _several_deltas(counted)),
+            *_named_customers(releases),
+        ],
     )
+
+
+def _weaknesses(
+    counted: Sequence[CountedRelease], *, epsilon: float, delta: float
+) -> Iterator[str]:
+    """Yield what weakens the total: the warnings of a release, with its epsilon and delta."""
+    estimates = {one.customers for one in counted}
+    known_from = "largest public estimate" if len(estimates) > 1 else "public estimate"
+    found = (
+        epsilon_warning(float(format_upper_bound(epsilon, 4).replace(",", ""))),
+        delta_warning(delta, max(estimates), known_from=known_from),
+    )
+    yield from (f"Total: {text}" for text in found if text is not None)
+
+
+def _several_deltas(counted: Sequence[CountedRelease]) -> Iterator[str]:
+    """Yield that the total is at the largest of several deltas."""
+    deltas = sorted({one.guarantee.delta for one in counted})
+    if len(deltas) > 1:
+        stated = ", ".join(f"{one:g}" for one in deltas)
+        yield (
+            f"The deltas of the releases differ ({stated}). The total is at the largest;"
+            " --delta chooses another."
+        )
+
+
+def _named_customers(releases: Sequence[CountedRelease]) -> Iterator[str]:
+    """Yield the releases with real ids: their labels are about identified customers."""
+    named = [one.folder for one in releases if one.has_real_ids]
+    if named:
+        yield (
+            f"Real customer ids are published in {', '.join(named)}: each label there is about an"
+            " identified customer."
+        )
 
 
 def _release(bundle: Path) -> CountedRelease:
@@ -108,8 +162,13 @@ def _release(bundle: Path) -> CountedRelease:
     guarantee = Guarantee.from_json(manifest["guarantee"])
     cost = granted(manifest["products"])
     if cost.delta(guarantee.epsilon) > guarantee.delta:
-        rule = "kept by the grants of its products (see `wattveil verify`)"
-        raise InvalidFileError(bundle / MANIFEST, "guarantee", rule, guarantee.epsilon)
+        path, rule = bundle / MANIFEST, "kept by the grants of its products"
+        text = (
+            f"{path}: the stated epsilon {guarantee.epsilon} is smaller than the grants of its"
+            " products permit"
+        )
+        raise InvalidFileError(path, "guarantee", rule, guarantee.epsilon, text=text)
+    _check(bundle / MANIFEST, accounting_findings(manifest))
     return CountedRelease(
         folder=str(bundle),
         release_id=manifest["release_id"],
@@ -117,15 +176,20 @@ def _release(bundle: Path) -> CountedRelease:
         kind="release",
         guarantee=guarantee,
         cost=cost,
+        customers=int(manifest["request"]["customers"]),
+        has_real_ids=bool(manifest["request"]["real_ids"]),
     )
 
 
 def _series(folder: Path) -> CountedRelease:
     """Return the cost of all periods of the horizon, published or not: it is committed."""
-    manifests = [read_manifest(bundle) for bundle in period_bundles(folder)]
+    bundles = period_bundles(folder)
+    manifests = [read_manifest(bundle) for bundle in bundles]
     first = manifests[0]
     if any(one.get("series") != first["series"] for one in manifests):
         raise InvalidFileError(folder, "series", "one series in a folder", "several")
+    for bundle, one in zip(bundles, manifests, strict=True):
+        _check(bundle / MANIFEST, series_findings(one))
     request = SeriesRequest.parse(first["request"])
     guarantee = request.design.guarantee
     return CountedRelease(
@@ -135,4 +199,13 @@ def _series(folder: Path) -> CountedRelease:
         kind="series",
         guarantee=guarantee,
         cost=Budget(guarantee).grant,
+        customers=request.customers,
     )
+
+
+def _check(path: Path, findings: Iterable[Finding]) -> None:
+    """Refuse a manifest that contradicts itself: its costs are not those of its draws."""
+    for finding in findings:
+        if not finding.holds:
+            text = f'{path}: the check "{finding.check}" failed: {finding.seen}'
+            raise InvalidFileError(path, finding.check, "a check that passes", "failed", text=text)

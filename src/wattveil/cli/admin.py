@@ -252,7 +252,10 @@ def profiles(
                 source[0], sql, timezone=timezone, minutes=grid_minutes, split=split
             )
         registered_profiles.keep_profiles(found, out)
-    text = f"{out} is written. Private: exact, not protected. Register it with --file {out.name}."
+    text = (
+        f"{out} is written. Private: exact values without protection; do not publish. Register it"
+        f" with --file {out.name}."
+    )
     print_result({"private": True, "out": str(out)}, text, as_json=as_json)
 
 

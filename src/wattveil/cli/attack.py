@@ -57,7 +57,7 @@ OwnProfiles = Annotated[
 Epsilon = Annotated[float, typer.Option(help="Epsilon of each release.")]
 Delta = Annotated[float, typer.Option(help="Delta of each release.")]
 
-_PRIVATE = "[red]Private:[/] exact, not protected."
+_PRIVATE = "[red]Private:[/] exact values without protection; do not publish."
 _CUSTOMERS, _DAYS, _MINUTES = 300, 14, 15
 _FIRST_DAY, _ZONE = date(2025, 5, 5), "Europe/London"
 _SHOWN_CELLS = 30

@@ -99,9 +99,11 @@ def _is_dossier(path: Path) -> bool:
 def show_report(
     console: Console, report: VerificationReport, title: str = "Verified without the data"
 ) -> None:
-    """Print the outcome of every check, and the claims that cannot be checked."""
+    """Print warnings, the outcome of every check, and the claims that cannot be checked."""
+    for warning in report.warnings:
+        console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
     table = Table("", "check", title=title, title_justify="left")
-    table.add_column("seen", overflow="fold")  # an id is shown whole
+    table.add_column("result", overflow="fold")  # an id is shown whole
     for finding in report.findings:
         mark = "[green]passed[/]" if finding.holds else "[red]FAILED[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
@@ -111,16 +113,11 @@ def show_report(
     console.print("[bold]Not proved, to be taken on trust:[/]")
     for line in report.not_proved:
         console.print(f"  · {plain(line)}", highlight=False)
-    broken = sum(not finding.holds for finding in report.findings)
-    if broken:
-        console.print(f"[red]{broken} of {format_count(len(report.findings), 'check')} failed.[/]")
-    else:
-        console.print(f"[green]All {len(report.findings)} checks passed.[/]")
     for one in report.not_run:
-        text = f"Not run: {one.check}, because {one.reason}. {one.remedy}"
+        text = f"Not run: {one.check} ({one.reason}). {one.remedy}"
         console.print(plain(text), highlight=False)
-    for warning in report.warnings:
-        console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
+    colour = "green" if report.accepted else "red"
+    console.print(f"[{colour}]{report.summary}[/]", highlight=False)
 
 
 def synthesize(

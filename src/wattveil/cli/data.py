@@ -496,5 +496,5 @@ def _show(console: Console, made: WrittenProfiles, *, listed: bool) -> None:
     console.print(
         f"{format_count(account.profiles, 'profile')} of {format_count(grid.columns, 'column')}"
         f" ({made.rules.zone}) in {plain(made.path)}{' (replaced)' if made.replaced else ''}."
-        " [red]Private:[/] exact, not protected."
+        " [red]Private:[/] exact values without protection; do not publish."
     )

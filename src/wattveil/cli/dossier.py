@@ -21,7 +21,7 @@ from wattveil.dossier.dossier_document import (
 from wattveil.dossier.dossier_docx import dossier_docx
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidParameterError
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import InvalidOption, plain, refusals, working
 from wattveil.web.formatting import format_count
 
 EPILOGS = {
@@ -102,7 +102,7 @@ def dossier(
             for name in names
         ]
         if sign is not None:
-            _check_complete(made, sign)
+            _check_complete(context, made)
         words = [dossier_docx(one) for one in made] if docx else []
         write_dossiers(made, out, answers=said, key=signing, words=words)
     if as_json:
@@ -121,18 +121,26 @@ def dossier(
         raise typer.Exit(1)
 
 
-def _check_complete(made: Sequence[Dossier], sign: Path) -> None:
-    """Refuse, before anything is written, to sign what a signature must not stand under."""
+def _check_complete(context: typer.Context, made: Sequence[Dossier]) -> None:
+    """Refuse, before anything is written, to sign what a signature must not stand under.
+
+    All obstacles are named at once.
+    """
+    obstacles = []
     if conflicts := {found for one in made for found in one.conflicts if not found.is_warning}:
-        rule = f"omitted: {format_count(len(conflicts), 'conflict')} between files, not signed"
-        raise InvalidParameterError("sign", rule, str(sign))
+        texts = " ".join(sorted({found.text for found in conflicts}))
+        obstacles.append(f"{format_count(len(conflicts), 'conflict')} between files: {texts}")
     if untested := {found for one in made for found in one.conflicts if found.is_untested}:
         texts = " ".join(sorted({found.text for found in untested}))
-        rule = f"given to sign, with the reason why this is accepted: {texts.rstrip('.')}"
-        raise InvalidParameterError("inconclusive_reason", rule, None)
+        obstacles.append(
+            f"{texts} If this is accepted, --inconclusive-reason must state the reason."
+        )
     if asked := _open_questions(made):
-        rule = f"omitted: {format_count(len(asked), 'question')} open, a draft is not signed"
-        raise InvalidParameterError("sign", rule, str(sign))
+        verb = "is" if len(asked) == 1 else "are"
+        remedy = f"Answer {'it' if len(asked) == 1 else 'them'} in {ANSWERS_FILE}."
+        obstacles.append(f"{format_count(len(asked), 'question')} {verb} open. {remedy}")
+    if obstacles:
+        raise InvalidOption(f"Cannot sign: {' '.join(obstacles)}", context)
 
 
 def _open_questions(made: Sequence[Dossier]) -> set[str]:

@@ -166,7 +166,7 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
     console.print(
         f"{found.customers:,} real and {synthetic},"
         f" {days} of {format_count(both.layout.slots_per_day, 'slot')}."
-        " [red]Private:[/] exact, not protected.",
+        " [red]Private:[/] exact values without protection; do not publish.",
         highlight=False,
     )
     for name, count in zip(("real", "synthetic"), both.left_out, strict=True):
@@ -333,7 +333,8 @@ def _show_grid(
     setting = comparison.setting
     console.print(
         f"{setting.feeder.name}: {format_count(setting.placement.houses, 'house')} on"
-        f" {setting.feeder.buses} buses. [red]Private:[/] exact, not protected.",
+        f" {setting.feeder.buses} buses. [red]Private:[/] exact values without protection; do not"
+        " publish.",
         highlight=False,
     )
     if len(comparison.class_names) > 1:

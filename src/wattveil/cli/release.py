@@ -51,12 +51,22 @@ _FIRST_TIME = " (the first time on a machine, compiling takes about half a minut
 )
 def release(
     context: typer.Context,
-    profiles: Annotated[str, typer.Argument(help="Parquet file of `wattveil profiles`; private.")],
+    profiles: Annotated[
+        str | None,
+        typer.Argument(
+            help="Parquet file of `wattveil profiles`; private. May be omitted with --plan."
+        ),
+    ] = None,
     *,
     request: ReleaseRequest,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show privacy cost and expected errors, and exit.")
+        bool,
+        typer.Option(
+            "--plan",
+            help="Show privacy cost and expected errors, and exit. Without PROFILES, the columns of"
+            " profiles are assumed to be the 24 hours of one average day.",
+        ),
     ] = False,
     target_error: Annotated[
         str | None,
@@ -98,8 +108,10 @@ def release(
     """Publish statistics of load profiles under one privacy budget, in a verifiable folder."""
     console = Console(stderr=as_json)
     with refusals(context):
+        _check_profiles(context, profiles, plan=plan)
         target_kw = _target_kw(context.params["epsilon"], target_error)
-        grid, write_bundle = _opened(profiles, chosen_engine(engine, master), request)
+        spark = chosen_engine(engine, master)
+        grid, write_bundle = _assumed() if profiles is None else _opened(profiles, spark, request)
         show_rounding(console, context.params)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
@@ -116,13 +128,10 @@ def release(
                 started("searching for epsilon")
                 planned = plan_for_error(request, target_kw, grid)
         if plan and as_json:
-            summary = planned.summary
-            warnings = [*summary.warnings, *_unbounded(planned.request)]
-            shown = summary.model_copy(update={"warnings": warnings})
-            typer.echo(shown.model_dump_json(indent=2))
+            typer.echo(json.dumps(_plan_record(planned), indent=2))
         if not as_json:
             show_plan(console, planned)
-            show_assumptions(console, context, planned.request)
+            show_assumptions(console, context, planned.request, has_profiles=profiles is not None)
         for warning in rule_warnings(request, _requests_beside(out)):
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if plan:
@@ -162,6 +171,31 @@ def _opened(
     return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
 
 
+def _check_profiles(context: typer.Context, profiles: str | None, *, plan: bool) -> None:
+    """Refuse a release without profiles; a plan does not need them."""
+    if profiles is None and not plan:
+        context.fail("PROFILES is required: parquet file of `wattveil profiles`; private")
+
+
+def _assumed() -> tuple[TimeGrid, Callable[..., Manifest]]:
+    """Return the columns that a plan assumes without profiles, and what no plan calls."""
+    return TimeGrid(), release_bundle
+
+
+def _plan_record(planned: ReleasePlan) -> dict[str, object]:
+    """Return a plan as JSON values, with the request as the manifest will state it.
+
+    There, the texts about a release are other fields, and options are those of its products.
+    """
+    summary, names = planned.summary, {product.name for product in planned.products}
+    chosen = planned.request.as_plain()
+    del chosen["about"]
+    chosen["options"] = {name: one for name, one in chosen["options"].items() if name in names}
+    warnings = [*summary.warnings, *_unbounded(planned.request)]
+    shown = summary.model_copy(update={"warnings": warnings}).model_dump(mode="json")
+    return {**shown, "request": chosen}
+
+
 def _requests_beside(out: Path) -> Iterator[dict[str, Any]]:
     """Yield the requests of bundles in the same folder, which may be about the same customers."""
     for path in sorted(out.absolute().parent.glob(f"*/{MANIFEST}")):
@@ -177,8 +211,14 @@ def show_rounding(console: Console, given: Mapping[str, object]) -> None:
         console.print(note, highlight=False)
 
 
-def show_assumptions(console: Console, context: typer.Context, request: ReleaseRequest) -> None:
-    """Print the public estimates that were not given, and are assumed."""
+def show_assumptions(
+    console: Console,
+    context: typer.Context,
+    request: ReleaseRequest,
+    *,
+    has_profiles: bool = True,
+) -> None:
+    """Print the public estimates, and the columns of profiles, that were not given."""
     assumed = {
         "customers": f"--customers {request.customers:,}",
         "typical_kw": f"--typical-kw {request.typical_kw:g}",
@@ -189,6 +229,12 @@ def show_assumptions(console: Console, context: typer.Context, request: ReleaseR
         console.print(
             f"Assumed by default: {', '.join(omitted)}. Expected errors depend on"
             " these values; supply your own public estimates.",
+            highlight=False,
+        )
+    if not has_profiles:
+        console.print(
+            "Assumed: profiles of 24 columns, the hours of one average day. Give PROFILES to plan"
+            " for their columns.",
             highlight=False,
         )
 

@@ -108,5 +108,7 @@ def _show(console: Console, study: Study, runs: list[Run], out: Path) -> None:
         console.print(f"[bold]{run.figure.title}[/] ({run.seconds:.1f} s)", highlight=False)
         console.print(f"  {plain(run.outcome.found)}", highlight=False)
     if study.customers.private:
-        console.print("[red]Private:[/] exact, not protected.", highlight=False)
+        console.print(
+            "[red]Private:[/] exact values without protection; do not publish.", highlight=False
+        )
     console.print(f"[bold]Page:[/] {plain(str(out / PAGE))}", highlight=False)

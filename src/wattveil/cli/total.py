@@ -18,8 +18,9 @@ EPILOGS = {"total": "Example: wattveil total march june quarters --delta 1e-6"}
 
 _ASSUMED = (
     "The total holds for a customer who is in all of them, if budgets were fixed before results"
-    " were seen. A series counts with all periods of its horizon. Costs are as the manifests state"
-    " them: check each with `wattveil verify` or `wattveil series verify`."
+    " were seen. A series is counted in full, with all periods of its horizon. The manifests were"
+    " checked for contradictions; files and signatures were not: verify each bundle with `wattveil"
+    " verify` or `wattveil series verify`."
 )
 
 
@@ -40,8 +41,10 @@ def total(
 ) -> None:
     """Compute the total epsilon of releases about the same customers, from their manifests.
 
-    Gaussian parts are composed exactly, and the epsilons of labels are added. Releases of the
-    instance tier are listed and not counted: it is not differential privacy.
+    Gaussian parts are composed exactly, and the epsilons of labels are added. A series is counted
+    in full, with all periods of its horizon. Releases of the instance tier are listed and not
+    counted: it is not differential privacy. A manifest whose draws, charges and guarantee
+    contradict each other is refused (exit code 1). Verify each bundle first.
     """
     with refusals(context):
         found = total_loss([read_cost(bundle) for bundle in bundles], delta=delta)
@@ -58,6 +61,7 @@ def _record(found: TotalLoss) -> dict[str, object]:
         "factor": _factor(found),
         "neighbours": found.guarantee.neighbours.value,
         "unit": found.guarantee.unit.value,
+        "warnings": list(found.warnings),
         "counted": [one.to_json() for one in found.counted],
         "not_counted": [one.to_json() for one in found.not_counted],
     }
@@ -81,9 +85,12 @@ def _show(console: Console, found: TotalLoss) -> None:
     console.print(f"Total of {number}: epsilon {epsilon} at delta {delta}.", highlight=False)
     console.print(
         f"Adding or removing all data of one {found.guarantee.unit.value} changes the probability"
-        f" of any conclusion by a factor of at most {_factor(found)}, plus at most {delta}.",
+        f" of any published result by a factor of at most {_factor(found)}, plus at most {delta}."
+        " For inferences about the value of the data, use twice the epsilon.",
         highlight=False,
     )
+    for warning in found.warnings:
+        console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
     for one in found.not_counted:
         console.print(
             f"[yellow]Not counted:[/] {plain(one.folder)}, because the instance tier is not"
@@ -94,13 +101,13 @@ def _show(console: Console, found: TotalLoss) -> None:
 
 
 def _cells(one: CountedRelease) -> tuple[str, ...]:
-    labels = one.cost.response_epsilon
     is_counted = one.guarantee.tier.value == "global"
+    labels = f"{one.cost.response_epsilon:g}" if one.cost.response_epsilon else "none"
     return (
         plain(one.folder),
         plain(one.title),
         one.kind,
         f"{one.guarantee.epsilon:g}" if is_counted else "not counted",
         f"{one.guarantee.delta:g}",
-        f"{labels:g}" if labels else "none",
+        labels if is_counted else "not counted",
     )

@@ -42,7 +42,9 @@ def bounds_table(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "method": one["method"],
             "epsilon at least": format_lower_bound(one["epsilon_lower_bound"]),
             # Rounded down too: rounded up, an audit would seem to have more power than it had.
-            "largest bound that this audit could give": format_lower_bound(one["max_epsilon"]),
+            "largest lower bound that this audit could have found": format_lower_bound(
+                one["max_epsilon"]
+            ),
             "claimed": format_upper_bound(float(one["claim"]["epsilon"]), 4),
             "evidence": one["evidence"],
             "verdict": one["verdict"],

@@ -74,6 +74,13 @@ class Block:
     rows: Sequence[Mapping[str, str]] = ()
     """Rows of a table, by column."""
 
+    def __post_init__(self) -> None:
+        """Leave out the backticks of texts that were written for Markdown or a terminal."""
+        rows = [{_plain(name): _plain(cell) for name, cell in row.items()} for row in self.rows]
+        object.__setattr__(self, "text", _plain(self.text))
+        object.__setattr__(self, "items", tuple(map(_plain, self.items)))
+        object.__setattr__(self, "rows", tuple(rows))
+
     @property
     def head(self) -> tuple[str, ...]:
         """Columns of the table."""
@@ -82,6 +89,10 @@ class Block:
     def cells(self) -> list[tuple[str, ...]]:
         """Return the cells of each row."""
         return [tuple(row.get(name, "") for name in self.head) for row in self.rows]
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def _rule(evidence: Evidence, standard: Standard) -> Iterator[Conflict]:
     if standard.needs_rule and rule == NO_RULE:
         text = (
             "The release applied no aggregation rule: cells of any size are published. If a"
-            " minimum number of customers applies, release with a rule, such as `--rule 15/15`."
+            " minimum number of customers applies, release with a rule, such as --rule 15/15."
         )
         files = f"{evidence.files['manifest']}, request.rule"
         yield Conflict(text=text, files=files, is_warning=True)
@@ -124,7 +124,7 @@ def _period(evidence: Evidence) -> Iterator[Conflict]:
     if evidence.manifest["profiles"]["reading_rules"]["period"] is None:
         text = (
             "The period of the readings is not stated: epsilon covers all of them, a week or years."
-            " State it with `wattveil profiles --period`."
+            " State it with wattveil profiles --period."
         )
         files = f"{evidence.files['manifest']}, profiles.reading_rules.period"
         yield Conflict(text=text, files=files, is_warning=True)
@@ -135,7 +135,7 @@ def _unchecked_days(evidence: Evidence) -> Iterator[Conflict]:
     if isinstance(found, Field) and found.items != ("none",):
         text = (
             f"It is not shown that the profiles are of the days of their period: {found.text}."
-            " State the days with `wattveil profiles --period FIRST END`."
+            " State the days with wattveil profiles --period FIRST END."
         )
         yield Conflict(text=text, files=f"{found.file}, {found.cited}", is_warning=True)
 
@@ -183,7 +183,7 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
     if made < published:
         text = (
             f"The audit of {made.date()} is older than the release of {published.date()}: run"
-            " `wattveil audit --record` after `wattveil release`, before the bundle is published."
+            " wattveil audit --record after wattveil release, before the bundle is published."
         )
         yield Conflict(text=text, files=f"{name}, made_at; manifest.json, published_at")
     if today - made.date() > MAX_AUDIT_AGE:

@@ -276,7 +276,7 @@ def _block_lines(block: Block) -> list[str]:
 
 
 VERIFICATION = (
-    "If the dossier is signed, `wattveil verify` on its folder checks the signature of dossier.json"
+    "If the dossier is signed, wattveil verify on its folder checks the signature of dossier.json"
     " and that this document is the one that was signed."
 )
 SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")

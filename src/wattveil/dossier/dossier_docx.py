@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from docx.document import Document
 
 _NOT_VERIFIED = (
-    "This document can be edited. If the dossier is signed, `wattveil verify` on its folder checks"
+    "This document can be edited. If the dossier is signed, wattveil verify on its folder checks"
     " dossier.html and dossier.md, and not this document."
 )
 _RED, _AMBER = (0xB0, 0x00, 0x20), (0x8A, 0x5A, 0x00)

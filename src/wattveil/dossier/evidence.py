@@ -137,7 +137,7 @@ class Evidence:
                 series=series.fields,
                 files={
                     "manifest": f"{MANIFEST} of all periods",
-                    "verify": "result of `wattveil series verify`",
+                    "verify": "result of wattveil series verify",
                 },
                 is_key_given=trusted is not None,
             )
@@ -148,7 +148,7 @@ class Evidence:
             )
             raise InvalidFileError(bundle / MANIFEST, "manifest_version", rule, found)
         manifest = read_complete_manifest(bundle)
-        names = {"manifest": MANIFEST, "verify": "result of `wattveil verify`"}
+        names = {"manifest": MANIFEST, "verify": "result of wattveil verify"}
         if ledger is not None:
             names["ledger"] = ledger.name
         if audit is not None:
@@ -203,7 +203,7 @@ class Evidence:
         return Gap(
             name=name,
             question=_question(source, name),
-            remedy=f"`{cited}` is empty in {self.files.get(source, _SOURCES[source])}",
+            remedy=f"{cited} is empty in {self.files.get(source, _SOURCES[source])}",
         )
 
     def absent(self, source: str) -> Gap:
@@ -217,7 +217,8 @@ def _question(source: str, name: str) -> str:
     file = f"{_SOURCES[source][0].upper()}{_SOURCES[source][1:]}"
     if name == "curator":
         return f"{file} names no curator. Who is it?"
-    return f"{file} does not state: {name}. What is it?"
+    what = name if " " in name else f"the {name}"  # a field of the manifest, such as contact
+    return f"{file} does not state {what}. What is it?"
 
 
 _ABSENT = {
@@ -225,13 +226,13 @@ _ABSENT = {
         name="ledger",
         question="No ledger is attached: how are releases about the same customers counted, and"
         " what is their total epsilon?",
-        remedy="give --ledger, the output of `wattveil admin ledger export`",
+        remedy="give --ledger, the output of wattveil admin ledger export",
     ),
     "audit": Gap(
         name="audit record",
         question="No audit record is attached: which tests of re-identification were made, by whom,"
         " when, and with what result?",
-        remedy="give --audit, a record made by `wattveil audit --record`",
+        remedy="give --audit, a record made by wattveil audit --record",
     ),
 }
 """Gap of each source whose file may be left out."""

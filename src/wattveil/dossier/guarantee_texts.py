@@ -6,8 +6,9 @@ The manifest of the instance tier states charges only: its sensitivity and noise
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Guarantee, Tier
-from wattveil.web.formatting import format_count
+from wattveil.web.formatting import format_count, format_upper_bound
 
 
 def mechanisms_of(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -25,8 +26,8 @@ def draws_text(manifest: Mapping[str, Any]) -> str:
     drawn = [one["gaussian"] for one in mechanisms_of(manifest) if "gaussian" in one]
     plain = sum("response_epsilon" in one for one in mechanisms_of(manifest))
     return (
-        f"{format_count(len(drawn), 'Gaussian draw')} with sensitivity and noise scale,"
-        f" {format_count(plain, 'response')}"
+        f"{format_count(len(drawn), 'Gaussian draw')} with sensitivity and noise scale, and"
+        f" {format_count(plain, 'randomised response') if plain else 'no randomised responses'}"
     )
 
 
@@ -45,11 +46,11 @@ def inference_text(manifest: Mapping[str, Any]) -> str:
             " differential privacy, and the noise cannot be checked."
         )
     stated = Guarantee.from_json(manifest["guarantee"])
-    other = stated.as_replace_one()
     return (
-        f"Epsilon {stated.epsilon} at delta {stated.delta} bounds what the data of one"
-        f" {stated.unit.value} can add to any inference. If these data are replaced by any others"
-        f" (replace-one), the bound is epsilon {other.epsilon:g} at delta {other.delta:.3g}."
+        f"Epsilon {stated.epsilon} at delta {stated.delta} bounds how much the data of one"
+        f" {stated.unit.value} can change the probability of any published result. Inferences about"
+        " the value of these data compare them with any others (replace-one):"
+        f" {_replaced_text(stated)}."
     )
 
 
@@ -69,11 +70,22 @@ def neighbours_text(manifest: Mapping[str, Any]) -> str:
     )
     if stated.tier is not Tier.GLOBAL:
         return f"{text}. No guarantee is claimed for replacing these data by others"
-    other = stated.as_replace_one()
     return (
         f"{text}. If these data are replaced by any others (replace-one, two steps of zero-out),"
-        f" the guarantee is epsilon {other.epsilon:g} at delta {other.delta:.3g}"
+        f" {_replaced_text(stated)}"
     )
+
+
+def _replaced_text(stated: Guarantee) -> str:
+    """Return the replace-one guarantee that follows by group privacy, or that none follows."""
+    try:
+        other = stated.as_replace_one()
+    except InvalidParameterError:  # (1 + e^epsilon) delta is 1 or more, which bounds nothing
+        return (
+            "group privacy gives no guarantee at this epsilon and delta: delta would be 1 or more"
+        )
+    delta = float(format_upper_bound(other.delta))  # below 1, so without separators
+    return f"the guarantee is epsilon {other.epsilon} at delta {delta:g}"
 
 
 def overlap_text(manifest: Mapping[str, Any]) -> str:

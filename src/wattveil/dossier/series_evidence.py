@@ -256,8 +256,9 @@ def _series_fields(manifests: Sequence[Manifest], result: SeriesResult) -> dict[
     observer = (
         "A reader of all periods learns no more about one customer than the guarantee of the whole"
         " series permits: the data of one customer in all periods together change the probability"
-        f" of any conclusion by a factor of at most {factor} (e^{guarantee.epsilon:g}), plus at"
-        f" most {guarantee.delta:g}. Differences between periods are covered, also if the reader"
+        f" of any published result by a factor of at most {factor} (e^{guarantee.epsilon:g}), plus"
+        f" at most {guarantee.delta:g}. For inferences about the value of the data, use twice the"
+        " epsilon. Differences between periods are covered, also if the reader"
         " knows everything about all other customers"
     )
     rows = [

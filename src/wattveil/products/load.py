@@ -263,7 +263,8 @@ class Load(Product):
             means = tables["load_shapes"].column("load_kw").reshape(-1, contents.choice.grid.cells)
             due = duration_kw(means, tables["groups"].column("customers")).ravel()
             same = same_numbers(tables["load_duration"].column("load_kw"), due)
-            yield Finding("load duration is the mean load sorted", same, "times the customers")
+            check = "the load duration curve is the sorted mean load times the number of customers"
+            yield Finding(check, same, f"{due.size:,} values")
             if (rule := rule_of(contents.choice.request)) is not None:
                 yield from rule_findings(contents, rule)
 

@@ -20,7 +20,7 @@ from wattveil.products.ruled_load import published, rule_of, rule_sentence
 from wattveil.products.segments import curves
 from wattveil.products.tables import Table
 from wattveil.web.charts import TWO_SIDED_95
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_upper_bound
 
 _SMALL_KW = 0.01
 _MIN_ERRORS = 2.0
@@ -55,14 +55,14 @@ def load_headline(tables: Mapping[str, Table], choice: Choice) -> Headline:
     energy = ""
     if choice.grid.cells == choice.grid.slots:
         energy = f" ({_energy(24.0 * mean.mean(), 24.0 * std.mean())} per day)"
-    level, hidden = _clipping(groups, weights)
+    level, hidden, short = _clipping(groups, weights)
     number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
     return Headline(
-        f"The mean load per customer{whose} is {average}{energy}. Loads above {level} kW are"
-        f" capped; an estimated correction is added back; {hidden}."
+        f"The mean load per customer{whose} is {average}{energy}. Customers with a root-mean-square"
+        f" load above {level} kW are clipped to it, and the mean is corrected for this. {hidden}"
         f" {extreme_hours(mean, std, drawn[0].along)}" + (f" {holds}" if holds else ""),
         (
-            (average, f"mean load per customer{where}, clipped above {level} kW; {hidden}"),
+            (average, f"mean load per customer{where}, clipped above {level} kW; {short}"),
             (number, f"estimated number of customers{where}"),
         ),
     )
@@ -101,15 +101,21 @@ def _where(near: NDArray[np.bool_], times: Sequence[str]) -> str:
     return f"anywhere {' or '.join(spells)}"
 
 
-def _clipping(groups: Table, weights: Floats) -> tuple[str, str]:
-    """Return the clipping level, or its range over groups, and what it may hide of the mean."""
+def _clipping(groups: Table, weights: Floats) -> tuple[str, str, str]:
+    """Return the clipping level, or its range over groups, and its maximum bias, in two lengths."""
     levels = groups.column("clip_kw")
     low, high = (format_number(kw, 2) for kw in (levels.min(), levels.max()))
-    level = high if low == high else f"{low} to {high}"
+    level = high if low == high else f"{low} to {high} (by group)"
     bias_kw = float(weights @ groups.column("max_clipping_bias_kw"))
     if not bias_kw:
-        return level, "the interval covers what very large customers could add"
-    return level, f"very large customers could add up to {format_number(bias_kw, 2)} kW"
+        covered = "the interval covers what very large customers could add"
+        return level, f"{covered[0].upper()}{covered[1:]}.", covered
+    most = format_upper_bound(bias_kw, 2)
+    hidden = (
+        "The noise could hide very large customers; in the worst case they would raise the mean by"
+        f" {most} kW (see Load)."
+    )
+    return level, hidden, f"very large customers could add up to {most} kW"
 
 
 def joint_std(means: Floats, stds: Floats, weights: Floats, weights_std: Floats) -> Floats:

@@ -128,8 +128,8 @@ Epsilon = Annotated[
     float,
     Field(ge=checks.MIN_EPSILON, le=checks.MAX_EPSILON),
     Rule(
-        f"a number above 0, usually 0.1 to 10 (at least {checks.MIN_EPSILON:g} and at most"
-        f" {checks.MAX_EPSILON:g})"
+        "a number above 0, where 1 or less is considered strong (at least"
+        f" {checks.MIN_EPSILON:g} and at most {checks.MAX_EPSILON:g})"
     ),
 ]
 Delta = Annotated[
@@ -272,7 +272,7 @@ class ReleaseRequest(Declaration):
     """Part of epsilon that is spent on one label per customer, its segment. If omitted, the global
     tier releases no labels, and the instance tier spends half of epsilon on them."""
     real_ids: Annotated[bool, _LABELS] = False
-    """Publish labels under the own ids of the customers instead of pseudonyms: the release then
+    """Publish labels under the customers' own ids instead of pseudonyms: the release then
     contains personal data."""
     customers: Annotated[
         int,
@@ -300,8 +300,8 @@ class ReleaseRequest(Declaration):
     roughness: Annotated[Roughness, Field(strict=False), _ESTIMATES, FIXED_BY_DATASET] = (
         Roughness.SOME_WEEKS
     )
-    """Period that a profile averages: smooth year (half a year or more), some weeks (from five
-    weeks on) or single month (less). The expected accuracy of segments depends on it."""
+    """Period that a profile averages: smooth year (half a year or more), some weeks (five
+    weeks or more) or single month (less). The expected accuracy of segments depends on it."""
     about: Annotated[About, FIXED_BY_DATASET] = Field(default_factory=About)
     """Description of the release by its publisher."""
 

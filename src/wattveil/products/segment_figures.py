@@ -136,7 +136,7 @@ def _curve_figures(
         if 0 < sum(one.is_supported for one in found) < len(found):
             caption += (
                 " The scale fits the supported segments; the others are clipped to it and shown in"
-                " a part below."
+                " a section below."
             )
         if not unit_norm:
             caption += (

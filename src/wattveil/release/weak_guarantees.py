@@ -53,7 +53,8 @@ def epsilon_warning(epsilon: float) -> str | None:
     return (
         f"epsilon = {epsilon:g} is above {MAX_USUAL_EPSILON:g}: the data of one customer may change"
         f" the probability of a result by a factor of e^{epsilon:g}, so the guarantee alone"
-        " offers little protection. Usual values are 0.1 to 10."
+        " offers little protection. Values of 1 or less are considered strong; above a few units"
+        " the guarantee must be justified."
     )
 
 

@@ -360,14 +360,14 @@ def bound_beyond_floats(manifest: Manifest) -> None:
         (understate_delta, "the release: epsilon and delta", "1e-08"),
         (understate_part, "product clusters: epsilon and delta", "claimed 0.5"),
         (shrink_grant, "no product spent more than its grant", "load: rho charged"),
-        (shrink_charge, "every draw costs what was charged", "too small for rho_units"),
-        (shrink_noise, "every draw costs what was charged", "too small for rho_units"),
-        (shrink_sensitivity, "every draw costs what was charged", "changes more than"),
-        (shrink_eta, "every draw costs what was charged", "eta is too small"),
+        (shrink_charge, "the charge for each draw matches its noise", "too small for rho_units"),
+        (shrink_noise, "the charge for each draw matches its noise", "too small for rho_units"),
+        (shrink_sensitivity, "the charge for each draw matches its noise", "changes more than"),
+        (shrink_eta, "the charge for each draw matches its noise", "eta is too small"),
         (shrink_granted_eta, "no product spent more than its grant", "eta charged"),
-        (sharpen_channel, "every draw costs what was charged", "the channel costs"),
-        (close_channel, "every draw costs what was charged", "the channel costs inf"),
-        (cheapen_labels, "every draw costs what was charged", "the channel costs"),
+        (sharpen_channel, "the charge for each draw matches its noise", "the channel costs"),
+        (close_channel, "the charge for each draw matches its noise", "the channel costs inf"),
+        (cheapen_labels, "the charge for each draw matches its noise", "the channel costs"),
         (forget_labels, "no product spent more than its grant", "response_epsilon charged"),
         (soften, "the manifest is consistent", "guarantee_text"),
         (relabel, "the manifest is consistent", "another tier"),
@@ -468,7 +468,7 @@ def test_a_budget_beyond_reason_is_not_composed(whole: Path) -> None:
     (draw,) = part(manifest, "shares")["runs"][0]["mechanisms"]
     draw["gaussian"]["noise_scale_steps"] = "1e-300"
     findings = {one.check: one for one in verify_budget.budget_findings(manifest)}
-    assert not findings["every draw costs what was charged"].holds
+    assert not findings["the charge for each draw matches its noise"].holds
     assert "not computed" in findings[f"the release: {INDEPENDENT}"].seen
 
 
@@ -507,8 +507,10 @@ def test_signatures_are_checked(copy: Path, whole: Path, tmp_path: Path) -> None
 
 def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     """No manifest, no JSON, no object."""
-    with pytest.raises(InvalidFileError, match="a bundle: a folder"):
+    with pytest.raises(InvalidFileError, match="the folder has no manifest"):
         verify_bundle(tmp_path)
+    with pytest.raises(InvalidFileError, match="a bundle: a folder"):
+        verify_bundle(tmp_path / "absent")
     (tmp_path / MANIFEST).write_text("{", encoding="utf-8")
     with pytest.raises(InvalidFileError, match="JSON"):
         verify_bundle(tmp_path)
@@ -618,7 +620,7 @@ def test_a_missing_signature_is_not_checked(copy: Path, whole: Path) -> None:
     ]
     assert unsigned.accepted
     (no_sum,) = signed.not_run
-    assert no_sum.check == "the sum with other releases"
+    assert no_sum.check == "total with other releases"
     assert "not stated" in no_sum.reason
     same, not_run = unsigned.not_run
     assert same == no_sum
@@ -657,7 +659,7 @@ def test_of_an_inconsistent_manifest_tables_are_not_compared(copy: Path, rewrite
     rewrite(copy, manifest)
     verdict = verify_bundle(copy)
     assert not verdict.accepted
-    not_run, _ = verdict.not_run  # the other is the sum with other releases
+    not_run, _ = verdict.not_run  # the other is the total with other releases
     assert "report" in not_run.check
     assert "publisher" in not_run.remedy
 

@@ -24,6 +24,7 @@ from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
+DURATION = "the load duration curve is the sorted mean load times the number of customers"
 PAGE = "the report agrees with the tables"
 
 Rewrite = Callable[[Path, Manifest], None]
@@ -205,7 +206,7 @@ def nudge(values: list[Any]) -> list[Any]:
             "sizes follow from the labels and their channel",
             "customers_std does not",
         ),
-        ("load_duration", "load_kw", swap, "load duration is the mean load sorted", "customers"),
+        ("load_duration", "load_kw", swap, DURATION, "values"),
         (
             "labels",
             "customer",
@@ -306,14 +307,14 @@ def other_sampler(manifest: Manifest) -> None:
 @pytest.mark.parametrize(
     ("spoil", "check", "words"),
     [
-        (widen, "product clusters: what it contains", "their limits"),
-        (drop_errors, "product clusters: what it contains", "columns"),
-        (drop_document, "product synthesis: what it contains", "documents"),
-        (drop_step, "product clusters: what it contains", "postprocessing"),
+        (widen, "contents of product clusters", "their limits"),
+        (drop_errors, "contents of product clusters", "columns"),
+        (drop_document, "contents of product synthesis", "documents"),
+        (drop_step, "contents of product clusters", "postprocessing"),
         (fewer_numbers, "each draw has one number per cell", "sums of load: 7"),
-        (one_more_segment, "product clusters: what it achieved", "supported segments: "),
-        (no_segments, "product clusters: what it achieved", "supported segments: "),
-        (segments_elsewhere, "product load: what it achieved", "not in its tables"),
+        (one_more_segment, "quality achieved by product clusters", "supported segments: "),
+        (no_segments, "quality achieved by product clusters", "supported segments: "),
+        (segments_elsewhere, "quality achieved by product load", "not in its tables"),
         (whitewash, "the texts of the manifest are those of the software", "unprotected"),
         (other_sampler, "the texts of the manifest are those of the software", "implementation"),
     ],
@@ -354,6 +355,25 @@ def test_a_page_with_other_numbers_is_found(
     assert words in found[check]
 
 
+@pytest.mark.usefixtures("no_budget")
+@pytest.mark.parametrize("number", [1, 9, None])
+def test_the_first_line_of_a_card_that_differs_is_named(
+    copy: Path, rewrite: Rewrite, number: int | None
+) -> None:
+    """Whether a line is changed, or one is missing at the end."""
+    lines = (copy / "CARD.md").read_text("utf-8").split("\n")
+    if number is None:
+        number = len(lines)
+        lines.pop()
+    else:
+        lines[number - 1] += " and more"
+        lines[number] += " and more"
+    (copy / "CARD.md").write_text("\n".join(lines), encoding="utf-8")
+    rehash(copy, rewrite)
+    (seen,) = broken(copy).values()
+    assert seen.endswith(f"first in line {number}")
+
+
 @pytest.mark.usefixtures("no_budget", "no_pages")
 def test_nothing_rides_along(copy: Path, rewrite: Rewrite) -> None:
     """Rows of customers in the notes of a Parquet file, in the model, or as a listed file."""
@@ -389,7 +409,7 @@ def test_of_another_version_words_are_not_compared(copy: Path, rewrite: Rewrite)
     verdict = verify_bundle(copy)
     assert verdict.accepted
     assert any("another version of the software" in line for line in verdict.not_proved)
-    not_run, _ = verdict.not_run  # the other is the sum with other releases
+    not_run, _ = verdict.not_run  # the other is the total with other releases
     assert not_run.check == "texts, card and report"
     assert "wattveil 0.0.0" in not_run.reason
     assert not any("0.0.0" in line for line in verdict.warnings)

@@ -78,7 +78,10 @@ def test_demo_removes_nothing_but_demos() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--epsilon", "-1"], "--epsilon must be a number above 0, usually 0.1 to 10"),
+        (
+            ["--epsilon", "-1"],
+            "--epsilon must be a number above 0, where 1 or less is considered strong",
+        ),
         (["--epsilon", "0"], "(at least 1e-12 and at most 1e+06); got 0."),
         (["--epsilon", "nan"], "(at least 1e-12 and at most 1e+06); got nan."),
         (

@@ -168,6 +168,33 @@ def test_confirmation_needs_a_terminal_at_standard_input(
     assert release._can_ask() == bool(stdin)
 
 
+def test_a_plan_states_the_request_that_the_manifest_states() -> None:
+    """Field by field: the plan that was approved belongs to the release, or it does not."""
+    command_line = ["--epsilon", "2", *LIGHT, "--customers", "500", "--json"]
+    planned = json.loads(run("release", "profiles.parquet", *command_line, "--plan"))
+    run("release", "profiles.parquet", *command_line, "--yes")
+    assert planned["request"] == read_manifest(Path("bundle"))["request"]
+    other = json.loads(run("release", *command_line, "--plan", "--clip-kw", "9"))
+    changed = {
+        name for name, value in other["request"].items() if value != planned["request"][name]
+    }
+    assert changed == {"clip_kw"}
+    alone = json.loads(run("release", *command_line, "--plan"))
+    assert alone == planned  # the same hours of one average day
+
+
+def test_only_a_plan_needs_no_profiles() -> None:
+    """The plan states which columns it assumes; a release names the argument that is missing."""
+    told = run("release", "--epsilon", "2", *LIGHT, "--plan")
+    assert "24 columns" in told
+    assert "24 columns" not in run(
+        "release", "profiles.parquet", "--epsilon", "2", *LIGHT, "--plan"
+    )
+    told = run("release", "--epsilon", "2", *LIGHT, "--yes", code=2)
+    assert "PROFILES is required" in told
+    assert not Path("bundle").exists()
+
+
 def test_a_target_error_can_replace_epsilon() -> None:
     """`--target-error` finds the epsilon; the plan shows it."""
     command_line = ["release", "profiles.parquet", *LIGHT, "--plan", "--json"]
@@ -322,9 +349,18 @@ def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
     assert any(words in warning for warning in planned["warnings"])
     assert json.loads(run(*large, "--json"))["warnings"] == planned["warnings"]
     assert words in read_manifest(Path("bundle"))["known_limits"][0]
-    assert words in Path("bundle", "CARD.md").read_text(encoding="utf-8")
+    card = Path("bundle", "CARD.md").read_text(encoding="utf-8")
+    guarantee, _, rest = card.partition("## Contents")
+    assert f"**Warning:** {words}" in guarantee
+    assert words in rest  # among the limits
     assert f"<b>Warning:</b> {words}" in Path("bundle", "report.html").read_text(encoding="utf-8")
-    assert json.loads(run("verify", "bundle", "--json"))["accepted"] is True
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    assert verdict["accepted"] is True
+    summary = f"All {len(verdict['findings'])} checks passed; 1 warning."
+    assert verdict["summary"] == summary
+    told = run("verify", "bundle")
+    assert told.startswith("Warning: delta = 0.002")
+    assert told.rstrip().endswith(summary)
     small = [*COMMAND, *LIGHT, "--delta", "0.00199", "--customers", "500", "--out", "small"]
     assert "Warning" not in run(*small, "--clip-kw", "10")
     for page in ("CARD.md", "report.html", MANIFEST):
@@ -338,10 +374,10 @@ def test_a_missing_signature_is_shown_as_not_run() -> None:
     told = run("verify", "bundle")
     assert f"All {len(verdict['findings'])} checks passed." in told
     assert told.count("passed") == len(verdict["findings"]) + 1  # and the last line
-    _, not_run = verdict["not_run"]  # the other is the sum with other releases
+    _, not_run = verdict["not_run"]  # the other is the total with other releases
     assert not_run["check"] == "the signature"
     words = " ".join(told.split())
-    assert f"Not run: the signature, because {not_run['reason']}. {not_run['remedy']}" in words
+    assert f"Not run: the signature ({not_run['reason']}). {not_run['remedy']}" in words
     assert "the signature" not in [one["check"] for one in verdict["findings"]]
 
 

@@ -124,7 +124,7 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
         write_customers(whole, tmp_path / "some.csv", customers=0, seed=1)
     with pytest.raises(InvalidParameterError, match="seed"):
         write_customers(whole, tmp_path / "some.parquet", customers=1, seed=-1)
-    with pytest.raises(InvalidFileError, match="a bundle: a folder of"):
+    with pytest.raises(InvalidFileError, match="the folder has no manifest"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
     (tmp_path / MANIFEST).write_bytes((whole / MANIFEST).read_bytes())
     with pytest.raises(InvalidFileError, match="released with synthesis"):

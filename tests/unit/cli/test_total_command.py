@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from wattveil.calibration import gaussian_epsilon
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import RHO_UNITS
-from wattveil.privacy.guarantee import Neighbours, Unit
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.request import ReleaseRequest
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
@@ -78,28 +80,126 @@ def test_one_release_has_its_own_epsilon(whole: Path, series: Path) -> None:
 
 
 def test_the_instance_tier_is_named_and_not_counted(
-    copy: Path, plain_release: Path, series: Path
+    tmp_path: Path, plain_release: Path, series: Path
 ) -> None:
-    """It changes no number of the total; alone, it has none."""
-    manifest = json.loads((copy / MANIFEST).read_text())
-    manifest["guarantee"]["tier"] = "instance"
-    (copy / MANIFEST).write_text(json.dumps(manifest))
+    """It changes no number of the total and has none in its row; alone, there is no total."""
+    instance = tmp_path / "instance"
+    make_bundle(
+        instance,
+        ReleaseRequest(tier=Tier.INSTANCE, epsilon=8.0, delta=1e-4, n_clusters=2, clip_kw=5.0),
+    )
     before, after = (
         json.loads(run(*folders, "--json")[1])
-        for folders in ((plain_release, series), (plain_release, copy, series))
+        for folders in ((plain_release, series), (plain_release, instance, series))
     )
     assert before["epsilon"] == after["epsilon"]
-    assert [one["folder"] for one in after["not_counted"]] == [str(copy)]
-    assert "Not counted:" in run(plain_release, copy)[1]
-    code, output = run(copy)
+    assert before["delta"] == after["delta"]
+    assert [one["folder"] for one in after["not_counted"]] == [str(instance)]
+    output = run(plain_release, instance)[1]
+    assert "Not counted:" in output
+    (row,) = (line for line in output.splitlines() if str(instance) in line and "0.0001" in line)
+    assert row.count("not counted") == 2  # epsilon and labels
+    code, output = run(instance)
     assert code == 2
     assert "of the global tier" in output
+
+
+def change(bundle: Path, edit: Callable[[dict[str, Any]], None]) -> str:
+    """Change a manifest, and return what the command says of its bundle, which it refuses."""
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    edit(manifest)
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    code, output = run(bundle)
+    assert code == 1, output
+    assert str(bundle / MANIFEST) in output
+    return output
+
+
+def divide(record: Any) -> None:  # noqa: ANN401 - JSON
+    """Divide every amount of rho in a manifest by 100."""
+    if isinstance(record, dict):
+        if "rho_units" in record:
+            record["rho_units"] = str(int(record["rho_units"]) // 100)
+        record = list(record.values())
+    if isinstance(record, list):
+        for one in record:
+            divide(one)
+
+
+def to_instance(manifest: dict[str, Any]) -> None:
+    """State another tier, which would not be counted."""
+    manifest["guarantee"]["tier"] = "instance"
+
+
+def no_epsilon(manifest: dict[str, Any]) -> None:
+    """State what is no number."""
+    manifest["products"][0]["runs"][0]["mechanisms"][0]["gaussian"]["noise_scale_steps"] = "0.0"
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (divide, "the charge for each draw matches its noise"),
+        (to_instance, "the manifest is consistent"),
+        (no_epsilon, "the manifest can be read"),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_has_no_total(
+    copy: Path, edit: Callable[[dict[str, Any]], None], check: str
+) -> None:
+    """The manifest and the failed check of `verify` are named."""
+    assert f'the check "{check}" failed' in change(copy, edit)
+
+
+def test_a_series_that_contradicts_itself_has_no_total(series: Path, tmp_path: Path) -> None:
+    """The manifest of each period is checked."""
+    folder = shutil.copytree(series, tmp_path / "series")
+    (path,) = (folder / "periods").glob(f"*/{MANIFEST}")
+    manifest = json.loads(path.read_text())
+    divide(manifest)
+    path.write_text(json.dumps(manifest))
+    code, output = run(folder)
+    assert code == 1
+    assert str(path) in output
+    assert 'charges" failed' in output
+
+
+def test_weak_totals_are_warned_of(tmp_path: Path) -> None:
+    """As for a release: epsilon above 10, delta at or above 1/customers; and real ids, by name."""
+    strong = tmp_path / "strong"
+    make_bundle(strong, ReleaseRequest(epsilon=1.0, weights=only("load"), customers=200))
+    one = read_cost(strong)
+    found = total_loss([one])
+    assert not found.warnings
+    s = math.sqrt(2.0 * one.cost.rho_units / RHO_UNITS)
+    many = next(n for n in range(1, 1000) if gaussian_epsilon(s=s * n**0.5, delta=1e-6) > 10.0)
+    for number, is_weak in ((many - 1, False), (many, True)):
+        copies = [replace(one, release_id=str(place)) for place in range(number)]
+        texts = total_loss(copies).warnings
+        assert [text.startswith("Total: epsilon = ") for text in texts] == [True] * is_weak
+    for delta, is_weak in ((0.0049, False), (0.005, True)):
+        texts = total_loss([one], delta=delta).warnings
+        assert [text.startswith("Total: delta = ") for text in texts] == [True] * is_weak
+    other = replace(one, release_id="other", guarantee=replace(one.guarantee, delta=1e-7))
+    (text,) = total_loss([one, other]).warnings
+    assert "(1e-07, 1e-06)" in text
+    assert "--delta" in text
+    assert not total_loss([one, other], delta=1e-6).warnings
+    (text,) = total_loss([replace(one, has_real_ids=True)]).warnings
+    assert str(strong) in text
+    output = run(strong, "--delta", "0.005")[1]
+    assert "Warning: Total: delta" in output
+    assert json.loads(run(strong, "--delta", "0.005", "--json")[1])["warnings"]
 
 
 def test_refusals(whole: Path, copy: Path, plain_release: Path, series: Path) -> None:
     """No total of what cannot be added: twice the same, other units, one period, false claims."""
     code, output = run(whole, whole)
     assert (code, "each named once" in output) == (2, True)
+    code, output = run(whole, copy)
+    assert code == 2
+    assert str(whole) in output
+    assert str(copy) in output
     code, output = run(next((series / "periods").iterdir()))
     assert (code, "give its folder" in output) == (1, True)
     assert run(whole, "--delta", "0")[0] == 2
@@ -109,12 +209,9 @@ def test_refusals(whole: Path, copy: Path, plain_release: Path, series: Path) ->
         {"unit": Unit.CUSTOMER_DAY},
         {"neighbours": Neighbours.REPLACE_ONE},
     ]
-    for change in changes:
-        changed = replace(other, guarantee=replace(other.guarantee, **change))
-        with pytest.raises(InvalidParameterError, match=f"same {next(iter(change))}"):
+    for field in changes:
+        changed = replace(other, guarantee=replace(other.guarantee, **field))
+        with pytest.raises(InvalidParameterError, match=f"same {next(iter(field))}"):
             total_loss([one, changed])
-    manifest = json.loads((copy / MANIFEST).read_text())
-    manifest["guarantee"]["epsilon"] = "3.0"
-    (copy / MANIFEST).write_text(json.dumps(manifest))
-    code, output = run(copy)
-    assert (code, "kept by the grants" in output) == (1, True)
+    output = change(copy, lambda manifest: manifest["guarantee"].update(epsilon="3.0"))
+    assert "the stated epsilon 3.0 is smaller than" in output

@@ -41,7 +41,7 @@ def test_clauses_are_filled_from_files(counted: Files, standard: str) -> None:
     filled, answerable = made.from_files
     assert filled >= MIN_FILLED * answerable
     assert answerable >= 0.5 * len(made.clauses)
-    sources = {"manifest.json", "ledger.jsonl", "audit.json", "result of `wattveil verify`"}
+    sources = {"manifest.json", "ledger.jsonl", "audit.json", "result of wattveil verify"}
     cited = [field for one in made.clauses for answer in one.answers for field in answer.fields]
     assert {field.file for field in cited} <= sources
     assert all(field.text for field in cited)
@@ -120,7 +120,7 @@ def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files)
     texts = ("variant_text", "neighbours_text", "published_text")
     before = [evidence.field("manifest", name) for name in texts]
     assert isinstance(before[1], Field)
-    assert "epsilon 1 at delta 2.65e-06" in before[1].text  # (1 + e^0.5) 1e-6
+    assert "epsilon 1.0 at delta 2.65e-06" in before[1].text  # (1 + e^0.5) 1e-6
     evidence.manifest["variant"] = "instance"
     evidence.manifest["guarantee"]["tier"] = "instance"
     evidence.manifest["products"] = [{"name": "labels"}]
@@ -129,6 +129,27 @@ def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files)
     for field, words in zip(found, said, strict=True):
         assert isinstance(field, Field)
         assert words in field.text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "says"),
+    [
+        ("1.0", "1e-06", "epsilon 2.0 at delta 3.72e-06"),  # 3.718..., rounded up
+        ("14.0", "1e-06", "no guarantee at this epsilon and delta"),  # 1.2026...
+        ("13.0", "1e-06", "epsilon 26.0 at delta 0.443"),
+        ("800.0", "1e-06", "no guarantee at this epsilon and delta"),
+    ],
+)
+def test_replaced_data_have_a_guarantee_only_below_delta_1(
+    counted: Files, epsilon: str, delta: str, says: str
+) -> None:
+    """(2 epsilon, (1 + e^epsilon) delta), rounded up; a delta of 1 or more bounds nothing."""
+    evidence = counted.evidence()
+    evidence.manifest["guarantee"].update(epsilon=epsilon, delta=delta)
+    for name in ("neighbours_text", "inference_text"):
+        found = evidence.field("manifest", name)
+        assert isinstance(found, Field)
+        assert says in found.text
 
 
 RELEASES = {
@@ -194,7 +215,7 @@ def test_bounds_of_an_audit_are_rounded_towards_less_evidence(counted: Files) ->
     assert isinstance(found, Field)
     (row,) = found.rows
     assert row["epsilon at least"] == "0.499"
-    assert row["largest bound that this audit could give"] == "0.999"
+    assert row["largest lower bound that this audit could have found"] == "0.999"
     power = evidence.field("audit", "power_text")
     assert isinstance(power, Field)
     (row,) = power.rows
@@ -310,7 +331,7 @@ def test_one_missing_field_does_not_blank_an_answer(counted: Files) -> None:
     for name in ("ico", "cpuc", "ofgem"):
         for said in (
             {},
-            {"The manifest does not state: contact. What is it?": "desk@town.example"},
+            {"The manifest does not state the contact. What is it?": "desk@town.example"},
         ):
             made = make_dossier(evidence, name, answers=said)
             answer = next(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tests.unit.dossier.conftest import Files, audit_record, write_signed
 from wattveil.bundle.keys import new_key, read_key, sign, signer
 from wattveil.cli import app
-from wattveil.dossier.clauses import read_standard
+from wattveil.dossier.clauses import read_standard, standard_names
 from wattveil.dossier.dossier_document import (
     BLANK,
     FILES,
@@ -52,7 +52,8 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     assert set(questions.values()) == {""}
     code, output = run(counted, tmp_path / "no", "--standard", "ico", "--sign", counted.key)
     assert code == 2
-    assert f"--sign must be omitted: {len(questions)} questions open" in output
+    assert f"Cannot sign: {len(questions)} questions are open." in output
+    assert "answers.toml" in output
     assert not (tmp_path / "no").exists()
     filled = tmp_path / "filled.toml"
     said = 'Yes: see "file 7" \\ annex'
@@ -88,7 +89,7 @@ def test_an_inconclusive_audit_is_signed_with_a_reason_only(counted: Files, tmp_
     options += ["--answers", answers, "--sign", counted.key]
     code, output = run(files, tmp_path / "second", *options)
     assert code == 2
-    assert "--inconclusive-reason must be given to sign" in output
+    assert "--inconclusive-reason must state the reason" in output
     assert not (tmp_path / "second").exists()
     reason = ["--inconclusive-reason", "Repeated next month."]
     code, output = run(files, tmp_path / "third", *options, *reason)
@@ -111,7 +112,7 @@ def test_a_missing_audit_is_signed_with_a_reason_only(counted: Files, tmp_path: 
     words += ["--answers", answers, "--sign", counted.key, "--out", tmp_path / "second"]
     done = WIDE.invoke(app, [*map(str, words)])
     assert done.exit_code == 2
-    assert "--inconclusive-reason must be given to sign" in done.output
+    assert "--inconclusive-reason must state the reason" in done.output
     assert "There is no record of attacks and audits" in done.output
     done = WIDE.invoke(app, [*map(str, words), "--inconclusive-reason", "Planned for May."])
     assert done.exit_code == 0, done.output
@@ -182,7 +183,8 @@ def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> Non
     signed = [*words[:-1], str(tmp_path / "signed"), "--audit", str(unsigned)]
     refused = WIDE.invoke(app, [*signed, "--sign", str(counted.key)])
     assert refused.exit_code == 2
-    assert "--sign must be omitted: 1 conflict" in refused.output
+    assert "Cannot sign: 1 conflict" in refused.output
+    assert "questions are open" in refused.output  # every obstacle at once
     assert not (tmp_path / "signed").exists()
     page, text = (out / "dossier.html").read_text(), (out / "dossier.md").read_text()
     assert '<b class="fail">CONFLICT</b>' in page
@@ -202,6 +204,14 @@ def test_documents_escape_what_files_say(counted: Files) -> None:
     assert "INTERNAL" in dossier_markdown(counted.dossier())
     assert "The files agree" in dossier_page(counted.dossier())
     assert "None." in dossier_markdown(counted.dossier())
+
+
+@pytest.mark.parametrize("standard", standard_names())
+def test_no_document_shows_backticks(counted: Files, standard: str) -> None:
+    """Texts of the command line mark commands by them; a page or a printed document does not."""
+    for made in (counted.dossier(standard), counted.dossier(standard, ledger=None, audit=None)):
+        assert "`" not in dossier_page(made)
+        assert "`" not in dossier_markdown(made)
 
 
 def test_what_is_not_surely_public_is_internal(

@@ -90,11 +90,11 @@ def test_the_mean_has_an_interval_and_a_bound_on_clipping() -> None:
     )
     assert "is 0.50 ± 0.10 kW (12.0 ± 2.4 kWh per day)." in found.sentence
     assert "above 2.2 kW" in found.sentence
-    assert "could add up to 5.9 kW" in found.sentence
+    assert "would raise the mean by 5.9 kW" in found.sentence
     none = Load().headline(
         tables_of(curve(), 0.05, bias_kw=0.0), Choice(request=REQUEST, grid=TimeGrid())
     )
-    assert "the interval covers what very large customers could add" in none.sentence
+    assert "The interval covers what very large customers could add" in none.sentence
     value, name = found.facts[0]
     assert value == "0.50 ± 0.10 kW"
     assert "could add up to 5.9 kW" in name

@@ -39,7 +39,7 @@ _MIN_OTHER_ENTRIES = 3
 """Entries before the first charge: a data set, its cap, and the cap of the analyst."""
 _SHORT_UP = decimal.Context(prec=9, rounding=decimal.ROUND_CEILING)
 
-SUM = "the sum with other releases"
+SUM = "total with other releases"
 """Name of a check, which is not run if the manifest states no sum."""
 
 Record = dict[str, Any]
@@ -55,7 +55,7 @@ def budget_findings(manifest: dict[str, Any]) -> Iterator[Finding]:
         for run in product["runs"]
         for mechanism in run["mechanisms"]
     ]
-    check, basis = "every draw costs what was charged", "from sensitivity and noise scale"
+    check, basis = "the charge for each draw matches its noise", "from sensitivity and noise scale"
     if manifest.get("variant") == "instance":  # whose manifest has neither of them
         check, basis = "charges as stated", "added up; the noise cannot be checked"
     yield gathered(

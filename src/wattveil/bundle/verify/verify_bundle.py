@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.card import choice_banners
+from wattveil.bundle.card import choice_banners, weaknesses
 from wattveil.bundle.cumulative import ALONE
 from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import SUM, budget_findings
@@ -24,7 +24,6 @@ from wattveil.bundle.verify.verify_content import (
     is_same_software,
 )
 from wattveil.products.findings import Finding, NotRun, gathered
-from wattveil.release.weak_guarantees import guarantee_warnings
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
@@ -37,6 +36,8 @@ _FORMAT_MAY_DIFFER = (
     "a check may fail because the format has changed since; verify with the versions that wrote it"
 )
 _ALL = "all other checks"
+_UNREADABLE = (ArithmeticError, LookupError, ValueError)
+"""Numbers that are missing, too large or too small for arithmetic: never written by Wattveil."""
 _OLDER = "Verify it with the version of Wattveil that wrote it, or ask the publisher which one did."
 _SIGNATURE = "the signature"
 _UNSIGNED = "the bundle has none: the publisher's identity is not verified"
@@ -45,7 +46,7 @@ _NOT_SIGNED = NotRun(
 )
 _NO_SUM = NotRun(
     SUM,
-    "it is not stated: the release was made without a ledger",
+    "not stated: the release was made without a ledger",
     "Add the release to your list of releases about the same customers.",
 )
 _CONTENT = NotRun(
@@ -71,6 +72,19 @@ class VerificationReport(Result):
         """Whether every check passed."""
         return all(finding.holds for finding in self.findings)
 
+    @property
+    def summary(self) -> str:
+        """One sentence: how many checks passed or failed, and how many warnings there are."""
+        total = len(self.findings)
+        failed = sum(not finding.holds for finding in self.findings)
+        checks = f"All {total:,} checks passed"
+        if failed:
+            checks = f"{failed:,} of {format_count(total, 'check')} failed"
+        elif total == 1:
+            checks = "The only check passed"
+        warned = f"; {format_count(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"{checks}{warned}."
+
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {
             "findings": lambda: records_table([vars(one) for one in self.findings], "check"),
@@ -92,6 +106,7 @@ class VerificationReport(Result):
         """Return the verdict as JSON values."""
         return {
             "accepted": self.accepted,
+            "summary": self.summary,
             "findings": [vars(finding) for finding in self.findings],
             "not_run": [vars(one) for one in self.not_run],
             "not_proved": list(self.not_proved),
@@ -116,9 +131,8 @@ def verify_bundle(
             findings += content_findings(bundle, manifest)
         else:
             not_run = [_CONTENT]
-    # Numbers that are missing, too large or too small for arithmetic: never written by Wattveil.
-    except (ArithmeticError, LookupError, ValueError) as error:
-        findings += [Finding("the manifest can be read", holds=False, seen=str(error))]
+    except _UNREADABLE as error:
+        findings.append(_unreadable(error))
     if manifest["cumulative"] == ALONE:
         not_run.append(_NO_SUM)
     if "signature" not in manifest and trusted is None:
@@ -132,6 +146,20 @@ def verify_bundle(
         not_run=tuple(not_run),
         warnings=warnings,
     )
+
+
+def accounting_findings(manifest: Manifest) -> list[Finding]:
+    """Check a manifest by itself: its fields against each other, draws, charges and guarantee.
+
+    It must have all fields (`check_fields`); no other file of its bundle is read.
+    """
+    findings: list[Finding] = []
+    try:
+        findings.append(consistency(manifest))
+        findings += budget_findings(manifest)
+    except _UNREADABLE as error:
+        findings.append(_unreadable(error))
+    return findings
 
 
 def refused_manifest(manifest: Manifest) -> VerificationReport | None:
@@ -172,18 +200,17 @@ def _writers(manifest: Manifest) -> str:
     return " and ".join(f"{name} {str(software.get(name))[:40]}" for name in WRITERS)
 
 
+def _unreadable(error: Exception) -> Finding:
+    return Finding("the manifest can be read", holds=False, seen=str(error))
+
+
 def _schema_finding(broken: Sequence[str]) -> Finding:
     return gathered("the manifest follows its schema", broken, "every field")
 
 
 def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:
-    """Return what weakens the stated guarantee; its number of customers is the public estimate."""
-    found = guarantee_warnings(
-        epsilon=float(manifest["guarantee"]["epsilon"]),
-        delta=float(manifest["guarantee"]["delta"]),
-        customers=manifest["request"]["customers"],
-    )
-    return (*found, *choice_banners(manifest))
+    """Return what weakens the stated guarantee, and what the tier and real ids mean."""
+    return (*weaknesses(manifest), *choice_banners(manifest))
 
 
 def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def _record_findings(
         if tables != due:
             problems += ["tables, columns or their limits are not those of such a release"]
         names = ", ".join(layout.name for layout in layouts)
-        yield gathered(f"product {product.name}: what it contains", problems, names)
+        yield gathered(f"contents of product {product.name}", problems, names)
 
 
 def _achieved_findings(
@@ -224,7 +225,7 @@ def _achieved_findings(
     stated = record.get("achieved", [])
     if due or stated:
         seen = ", ".join(f"{one['quantity']}: {one['count']} of {one['of']}" for one in due)
-        check = f"product {product.name}: what it achieved"
+        check = f"quality achieved by product {product.name}"
         yield Finding(check, stated == due, seen or "not in its tables")
 
 
@@ -361,13 +362,27 @@ def _page_findings(bundle: Path, manifest: dict[str, Any], tables: Tables) -> It
         format_count(len(due), "field"),
     )
     card, page = _text(bundle / "CARD.md"), _text(bundle / "report.html")
-    same = card == card_text(manifest)
-    yield Finding("the card agrees with the manifest", same, "written again")
+    yield gathered(
+        "the card agrees with the manifest",
+        _card_problems(card, card_text(manifest)),
+        "derived again",
+    )
     yield gathered(
         "the report agrees with the tables",
         page_problems(page, report_page(manifest, tables)),
         "texts compared exactly, figures to the last digit drawn",
     )
+
+
+def _card_problems(card: str, due: str) -> Iterator[str]:
+    """Yield where a card differs first from the text that the manifest gives."""
+    pairs = zip_longest(card.split("\n"), due.split("\n"))
+    for number, (found, right) in enumerate(pairs, start=1):
+        if found != right:
+            yield (
+                f"CARD.md differs from the text derived from the manifest, first in line {number:,}"
+            )
+            return
 
 
 def page_problems(page: str, due: str) -> Iterator[str]:

@@ -93,9 +93,12 @@ class PairedAudit:
 
     @property
     def evidence(self) -> str:
-        """Counts behind the bound, as text."""
+        """Counts behind the bound, as text; the event may favour either side."""
         releases = format_count(self.trials, "release")
-        return f"an event in {self.hits:,} and {self.misses:,} of {releases}"
+        return (
+            f"event observed in {self.hits:,} of {releases} on one side (with or without the"
+            f" canary) and {self.misses:,} of {self.trials:,} on the other"
+        )
 
 
 def audit_pairs(paired: PairedRelease, *, runs: int, level: float) -> PairedAudit:
