@@ -237,10 +237,10 @@ REACHED = {
     ),
     "a command that reads rows and changes the request": (
         "cli/release.py",
-        "        grid, write_bundle = _opened(",
+        "        grid, write_bundle = _assumed()",
         """        load_kw = Profiles.read_parquet(profiles).load_kw
         request = request.replace(typical_kw=float(np.median(load_kw)))
-        grid, write_bundle = _opened(""",
+        grid, write_bundle = _assumed()""",
         "wattveil.cli.release.release",
     ),
     "a function that a command calls for the median of the rows": (

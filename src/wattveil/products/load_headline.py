@@ -20,7 +20,7 @@ from wattveil.products.ruled_load import published, rule_of, rule_sentence
 from wattveil.products.segments import curves
 from wattveil.products.tables import Table
 from wattveil.web.charts import TWO_SIDED_95
-from wattveil.web.formatting import format_number, format_upper_bound
+from wattveil.web.formatting import format_number
 
 _SMALL_KW = 0.01
 _MIN_ERRORS = 2.0
@@ -110,7 +110,7 @@ def _clipping(groups: Table, weights: Floats) -> tuple[str, str, str]:
     if not bias_kw:
         covered = "the interval covers what very large customers could add"
         return level, f"{covered[0].upper()}{covered[1:]}.", covered
-    most = format_upper_bound(bias_kw, 2)
+    most = format_number(bias_kw, 2)
     hidden = (
         "The noise could hide very large customers; in the worst case they would raise the mean by"
         f" {most} kW (see Load)."

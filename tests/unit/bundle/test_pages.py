@@ -13,7 +13,7 @@ from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.card import card_text
 from wattveil.bundle.report import report_page
 from wattveil.products.tables import Table
-from wattveil.web.formatting import format_upper_bound
+from wattveil.web.formatting import format_number
 
 MAX_BYTES = 1_500_000
 
@@ -173,7 +173,7 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
     assert f"<b>{mean:.2f} ± {wide:.2f} kW</b>" in first
     biases = zip(groups["group"], groups["max_clipping_bias_kw"], strict=True)
     hidden = sum(weight[name] * bias for name, bias in biases) / sum(weight.values())
-    most = format_upper_bound(hidden, 2)
+    most = format_number(hidden, 2)
     assert first.count(f"would raise the mean by {most} kW") == 1
     assert first.count(f"could add up to {most} kW") == 1
 
