@@ -92,26 +92,60 @@ class InvalidFileError(WattveilError, ValueError):
         What should be there.
     found
         What is there; None if nothing is.
+    problem
+        What is wrong, as the rest of a sentence that begins with the file, where "expected …,
+        found …" would not read well: "is not UTF-8".
+    remedy
+        What to do, as a sentence of its own, which follows the finding.
     """
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+    def __init__(
+        self,
+        path: object,
+        where: str,
+        expected: str,
+        found: object,
+        *,
+        problem: str = "",
+        remedy: str = "",
+    ) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
+        self.problem = problem
+        self.remedy = remedy
         seen = "found nothing" if found is None else f"found {found!r}"
-        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
+        said = self.stated(problem) if problem else f"{path}, {where}: expected {expected}, {seen}"
+        super().__init__(f"{said}. {remedy}" if remedy else said)
+
+    def stated(self, problem: str) -> str:
+        """Return a sentence about the file."""
+        return f"{self.path}{'' if problem.startswith((',', ':')) else ' '}{problem}"
+
+    def renamed(self, path: object) -> "InvalidFileError":
+        """Return the same error about a file by another name."""
+        told = (path, self.where, self.expected, self.found)
+        return type(self)(*told, problem=self.problem, remedy=self.remedy)
 
 
 class NoUsableReadingError(InvalidFileError):
     """No row of a source is usable."""
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
-        super().__init__(path, where, expected, found)
+    def __init__(
+        self,
+        path: object,
+        where: str,
+        expected: str,
+        found: object,
+        *,
+        problem: str = "",
+        remedy: str = "",
+    ) -> None:
         if isinstance(found, Mapping):  # dropped rows by reason
             counts = ", ".join(f"{rows:,} ({reason})" for reason, rows in found.items())
-            self.problem = f"no reading is usable; dropped: {counts or 'none'}"
-            self.args = (f"{path}: {self.problem}",)
+            problem = f": no reading is usable; dropped: {counts or 'none'}"
+        super().__init__(path, where, expected, found, problem=problem, remedy=remedy)
 
 
 class InvalidDataError(WattveilError, ValueError):

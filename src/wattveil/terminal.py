@@ -173,7 +173,7 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             got = _as_typed(error.value)
             rule = _in_options(error.rule, context)
             return f"{names} must be {rule}" + (f"; got {got}" if got else "")
-        case InvalidFileError() if not hasattr(error, "problem"):
+        case InvalidFileError():
             return _file_problem(error, context)
         case ServerRefusalError(code="unreachable"):
             return f"{error}; the address is set by --url or WATTVEIL_URL"
@@ -190,14 +190,17 @@ def _file_problem(error: InvalidFileError, context: typer.Context | None) -> str
     cause, typed = error.__cause__, _given_as(context, error.path)
     if typed and "://" not in str(error.path) and not os.path.lexists(str(error.path)):
         return f"{typed}{error.path} does not exist; check the path"
-    found = error.found
+    found, remedy = error.found, _in_options(error.remedy, context)
+    then = f". {remedy}" if remedy else ""
+    if error.problem:
+        return f"{error.stated(_in_options(error.problem, context))}{then}"
     if isinstance(cause, OSError):
         if typed and str(cause.filename) == str(error.path):
             return explained(cause, context)
         found = None if found is None else cause.strerror
     where = "" if error.where in _WHOLE_FILE else f", {error.where}"
     expected, got = _in_options(error.expected, context), _as_typed(found)
-    return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "")
+    return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "") + then
 
 
 def _given_as(context: typer.Context | None, path: object) -> str:
@@ -285,6 +288,7 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     advice = advice.replace("cumulative=True", "--cumulative")
     advice = re.sub(r"(?<!--share )\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
     names = {} if context is None else {one.name: _option(one) for one in context.command.params}
+    advice = re.sub(r"`([a-z_]+)`", lambda found: names.get(found[1], found[0]), advice)
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
     )

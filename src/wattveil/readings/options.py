@@ -223,8 +223,8 @@ class ReadOptions(Declaration):
     """Lines of a CSV file before its header. Found automatically if omitted."""
     implausible: Implausible = Implausible.REFUSE
     """Rule for a median load above 100 kW, intervals that overlap, customers of several interval
-    lengths, and time stamps that contradict the time zone: refuse, or accept if the data are
-    right."""
+    lengths, a stated length that the data contradict, and time stamps that contradict the time
+    zone: refuse, or accept if the data are right."""
     table: str | None = None
     """Sheet of a workbook, or table of a database file, where several may hold readings."""
 

@@ -256,7 +256,23 @@ def test_latin_1_is_named(app: typer.Typer, tmp_path: Path) -> None:
     ):
         (path := tmp_path / "r.csv").write_bytes(text.encode("latin-1"))
         result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
-        assert "iconv -f latin1 -t utf8" in " ".join(result.output.split())
+        remedy = "If it is Latin-1, convert it: iconv -f latin1 -t utf8 FILE > NEW."
+        assert "is not UTF-8" in result.output
+        assert result.output.rstrip().endswith(remedy)
+
+
+def test_a_length_that_the_file_contradicts_is_refused(app: typer.Typer, tmp_path: Path) -> None:
+    """In options of the command line; nothing is written."""
+    rows = [f"a,2025-01-{day:02} {hour:02}:00,1.{hour}" for day in (1, 2) for hour in range(24)]
+    (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+    words = [str(path), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
+    result = CliRunner().invoke(app, [*words, "--minutes", "30"])
+    assert result.exit_code == 1
+    assert (
+        "--minutes 30 contradicts the file: 100 % of the readings of a customer are 60 minutes"
+        " apart. Omit --minutes, or pass --implausible accept if half of the readings are missing."
+    ) in result.output
+    assert not (tmp_path / "p.parquet").exists()
 
 
 def test_what_is_neither_path_nor_table_is_refused_with_what_to_do() -> None:
@@ -339,7 +355,7 @@ def test_utf_16_is_named(app: typer.Typer, source: Path, tmp_path: Path, encodin
     path.write_text(source.read_text(encoding="utf-8"), encoding=encoding)
     result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
     assert result.exit_code == 1
-    assert "found UTF-16" in " ".join(result.output.split())
+    assert "is UTF-16, not UTF-8. Convert it: iconv" in " ".join(result.output.split())
 
 
 def test_the_first_line_of_excel_can_be_skipped(
