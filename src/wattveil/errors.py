@@ -28,6 +28,7 @@
     ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
     ├── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
     ├── IgnoredColumnsWarning   a CSV table of a planner has columns that are not used
+    ├── UnmatchedAttributesWarning  ids of a table of attributes match few customers: internal
     ├── UnknownCustomersWarning  most ids of a period are new to its series: internal
     └── UnstatedDaysWarning     profiles of a period do not state their days
 """
@@ -66,15 +67,27 @@ class InvalidParameterError(WattveilError, ValueError):
         Name of the argument, what it must be, and what it is.
     text
         The whole text, where "field must be rule, got field=value" would not read well.
+    remedy
+        What to do, as a sentence of its own.
     """
 
-    def __init__(self, field: str, rule: str, value: object, *, text: str | None = None) -> None:
+    def __init__(
+        self,
+        field: str,
+        rule: str,
+        value: object,
+        *,
+        text: str | None = None,
+        remedy: str = "",
+    ) -> None:
         self.field = field
         self.rule = rule
         self.value = value
+        self.remedy = remedy
         if text is None and rule.startswith(UNKNOWN_FIELD):
             text = f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
-        super().__init__(text or f"{field} must be {rule}, got {field}={value!r}")
+        text = text or f"{field} must be {rule}, got {field}={value!r}"
+        super().__init__(f"{text}. {remedy}" if remedy else text)
 
 
 class AlreadyExistsError(InvalidParameterError):
@@ -130,7 +143,7 @@ class InvalidFileError(WattveilError, ValueError):
 
 
 class NoUsableReadingError(InvalidFileError):
-    """No row of a source is usable."""
+    """No row of a source is usable, or no customer has enough of them."""
 
     def __init__(
         self,
@@ -399,6 +412,10 @@ class AssumedTimeZoneWarning(WattveilWarning):
 
 class IgnoredColumnsWarning(WattveilWarning):
     """A CSV table of a planner has columns that are not used."""
+
+
+class UnmatchedAttributesWarning(WattveilWarning):
+    """Many customers are not in the table of attributes. For the data holder only."""
 
 
 class UnknownCustomersWarning(WattveilWarning):

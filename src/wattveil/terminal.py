@@ -172,7 +172,8 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             names = _options(context, error.field)
             got = _as_typed(error.value)
             rule = _in_options(error.rule, context)
-            return f"{names} must be {rule}" + (f"; got {got}" if got else "")
+            then = f". {_in_options(error.remedy, context)}" if error.remedy else ""
+            return f"{names} must be {rule}" + (f"; got {got}" if got else "") + then
         case InvalidFileError():
             return _file_problem(error, context)
         case ServerRefusalError(code="unreachable"):

@@ -30,7 +30,7 @@ REPLACED_FORMAT = "format: looks like "
 """Begin of the assumption that the caller's columns replace the rules of a known format."""
 
 ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
-UTC_PROFILES = "timezone: UTC, as no time zone of the profiles is given"
+UTC_PROFILES = "given: the profiles are in UTC. State it"
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
 
 
