@@ -66,7 +66,8 @@ class InvalidParameterError(WattveilError, ValueError):
     field, rule, value
         Name of the argument, what it must be, and what it is.
     text
-        The whole text, where "field must be rule, got field=value" would not read well.
+        The whole text, where "field must be rule, got field=value" would not read well; with an
+        empty rule also on the command line.
     remedy
         What to do, as a sentence of its own.
     """

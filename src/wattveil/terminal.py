@@ -46,6 +46,8 @@ _WHOLE_FILE = {"file", "content", "source", "folder", "schema metadata"}
 """Places in a file that say no more than its name."""
 _DESTRUCTIVE = {"close", "disable", "erase", "restore", "revoke"}
 _RELEASES = {"publish", "release"}
+_OF_RELEASE = {"--epsilon", "--delta", "--clusters", "--clip-kw", "--by", "--levels"}
+"""Options of a later command that are expected at `profiles`."""
 _KINDS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -169,11 +171,7 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
     """Return the message of an error in terms of the command line: options instead of arguments."""
     match error:
         case InvalidParameterError() if not error.rule.startswith(UNKNOWN_FIELD):
-            names = _options(context, error.field)
-            got = _as_typed(error.value)
-            rule = _in_options(error.rule, context)
-            then = f". {_in_options(error.remedy, context)}" if error.remedy else ""
-            return f"{names} must be {rule}" + (f"; got {got}" if got else "") + then
+            return _parameter_problem(error, context)
         case InvalidFileError():
             return _file_problem(error, context)
         case ServerRefusalError(code="unreachable"):
@@ -184,6 +182,16 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             return reason
         case _:
             return str(error)
+
+
+def _parameter_problem(error: InvalidParameterError, context: typer.Context | None) -> str:
+    """Return the message about an option: its rule, what was typed, and what to do."""
+    if not error.rule:
+        return str(error)
+    got, rule = _as_typed(error.value), _in_options(error.rule, context)
+    then = f". {_in_options(error.remedy, context)}" if error.remedy else ""
+    names = _options(context, error.field)
+    return f"{names} must be {rule}" + (f"; got {got}" if got else "") + then
 
 
 def _file_problem(error: InvalidFileError, context: typer.Context | None) -> str:
@@ -254,6 +262,9 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
 
 def _harmless(message: str, context: typer.Context | None) -> str:
     """Never suggest a command that deletes or ends something; a period is released by `add`."""
+    option = re.match(r"No such option: (--[a-z-]+)", message)
+    if option and option[1] in _OF_RELEASE and context and context.info_name == "profiles":
+        return f"{option[1]} is an option of `wattveil release`"
     unknown = re.match(r"(No such command '([^']+)'\.) *(Did you mean .*)?$", message)
     if unknown is None:
         return message

@@ -180,7 +180,14 @@ class Profiles(PrivateResult):
         return (_ID, *self.attributes, _LOAD)
 
     def _public_facts(self) -> Mapping[str, object]:
-        return {"grid": self.grid, "timezone": self.timezone}
+        grid = self.grid
+        facts = {
+            "slots": f"{grid.columns} columns of {grid.minutes} minutes, split: {grid.split.value}",
+            "time zone": self.timezone,
+        }
+        if grid.n_days:
+            facts["days"] = f"{grid.n_days} from {grid.first_day}"
+        return facts
 
     def _wide(self) -> dict[str, object]:
         slots = zip(self.grid.labels, self.load_kw.T, strict=True)

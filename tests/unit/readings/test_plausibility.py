@@ -468,6 +468,18 @@ def test_a_unit_that_is_nowhere_stated_is_assumed_with_a_warning(write: Write) -
         assert not read_readings(path, timezone="UTC").report.warnings
 
 
+def test_names_of_other_libraries_and_cases_are_understood(write: Write) -> None:
+    """An unknown argument has a suggestion; a unit is the same in any case; read_at is a stamp."""
+    path = write(*_lines("id,read_at,value", _LOADS, before="a,"))
+    with pytest.raises(InvalidParameterError) as refusal:
+        read_readings(path, tz="UTC")
+    assert str(refusal.value) == "unknown argument tz; did you mean timezone?"
+    read = read_readings(path, timezone="UTC", unit="kwh")
+    assert read.options.unit is MeasuredIn.KWH
+    assert read.report.rows_out == len(_LOADS)
+    assert "time stamps: start of the interval" in read.assumptions
+
+
 def test_the_remedy_follows_the_finding(write: Write, tmp_path: Path) -> None:
     """Gas, bills, two conventions, texts that are no table: each with what to do, at the end."""
     exports = Path(__file__).parents[2] / "data" / "exports"

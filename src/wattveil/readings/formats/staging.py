@@ -354,14 +354,16 @@ class _Stager(LengthColumns):
         if self._known.layout != "rows":
             found.append(f"layout: {self._known.layout}")
         if self._inferred_end:
-            found.append("stamp: end of its interval, as the first is one interval after midnight")
+            found.append(
+                "time stamps: end of the interval, as the first is one interval after midnight"
+            )
         elif self._known.unknown or self._known.generic:
-            found.append(f"stamp: {self._stamp_is.value} of its interval")
+            found.append(f"time stamps: {self._stamp_is.value} of the interval")
         elif self._known.stamp == "instant":
             read = "register reads" if self._known.cumulative else "samples"
             found.append(f"time stamps: instants of {read}")
         else:
-            found.append(f"stamp: {self._known.stamp} of its interval")
+            found.append(f"time stamps: {self._known.stamp} of the interval")
         return tuple(found)
 
 
