@@ -10,6 +10,7 @@ A name is loaded when it is first asked for, so that nobody waits for what is no
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from wattveil.lazy_names import lazy_names as _lazy_names
@@ -97,6 +98,8 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and would believe
 
     def __getattr__(name: str) -> object:
         """Load a public name; it then stays in the namespace."""
+        if name == "__version__":
+            return version(__name__)
         return import_module(f"{__name__}.{name}") if name in _SUBMODULES else _load(name)
 
 

@@ -14,6 +14,7 @@ wattveil.errors.InvalidParameterError: n_clusters must be a whole number of at l
 most 1,000, got n_clusters=0
 """
 
+import datetime as dt
 import difflib
 import inspect
 import types
@@ -160,8 +161,15 @@ def unknown_field(name: str, known: Iterable[str]) -> str:
     >>> unknown_field("clusters", ["epsilon", "n_clusters"])
     'omitted: unknown field; did you mean n_clusters?'
     """
+    known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
+    if not near and _ABBREVIATED.get(name) in known:
+        near = [_ABBREVIATED[name]]
     return f"{UNKNOWN_FIELD}; did you mean {near[0]}?" if near else UNKNOWN_FIELD
+
+
+_ABBREVIATED = {"tz": "timezone", "zone": "timezone", "freq": "minutes", "interval": "minutes"}
+"""Names of other libraries that are near none of ours."""
 
 
 class ModelByKey:
@@ -261,7 +269,12 @@ def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False)
         return f"{number}{of} {words}".rstrip()
     if isinstance(kind, type) and issubclass(kind, Enum):
         return one_of(member.value for member in kind)
-    named = {bool: "true or false", str: "text", Path: "a path"}
+    named = {
+        bool: "true or false",
+        str: "text",
+        Path: "a path",
+        dt.date: "a date such as 2025-03-03",
+    }
     return named.get(kind, "a list" if get_origin(kind) is tuple else f"a {_name(kind)}")
 
 
@@ -429,6 +442,11 @@ Model = TypeVar("Model", bound=Declaration)
 
 def one_model(model: type[Model], given: Model | None, fields: Mapping[str, object]) -> Model:
     """Return the model that was given, or that of keyword arguments; None is an omitted one."""
+    for name in fields if given is None else ():
+        if name not in model.model_fields:
+            rule = unknown_field(name, model.model_fields)
+            text = f"unknown argument {name}{rule.removeprefix(UNKNOWN_FIELD)}"
+            raise InvalidParameterError(name, rule, fields[name], text=text)
     if given is None:
         return model.parse({name: value for name, value in fields.items() if value is not None})
     if fields:

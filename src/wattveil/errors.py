@@ -29,6 +29,7 @@
     ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
     ├── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
     ├── IgnoredColumnsWarning   a CSV table of a planner has columns that are not used
+    ├── UnmatchedAttributesWarning  ids of a table of attributes match few customers: internal
     ├── UnknownCustomersWarning  most ids of a period are new to its series: internal
     └── UnstatedDaysWarning     profiles of a period do not state their days
 """
@@ -66,16 +67,29 @@ class InvalidParameterError(WattveilError, ValueError):
     field, rule, value
         Name of the argument, what it must be, and what it is.
     text
-        The whole text, where "field must be rule, got field=value" would not read well.
+        The whole text, where "field must be rule, got field=value" would not read well; with an
+        empty rule also on the command line.
+    remedy
+        What to do, as a sentence of its own.
     """
 
-    def __init__(self, field: str, rule: str, value: object, *, text: str | None = None) -> None:
+    def __init__(
+        self,
+        field: str,
+        rule: str,
+        value: object,
+        *,
+        text: str | None = None,
+        remedy: str = "",
+    ) -> None:
         self.field = field
         self.rule = rule
         self.value = value
+        self.remedy = remedy
         if text is None and rule.startswith(UNKNOWN_FIELD):
             text = f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
-        super().__init__(text or f"{field} must be {rule}, got {field}={value!r}")
+        text = text or f"{field} must be {rule}, got {field}={value!r}"
+        super().__init__(f"{text}. {remedy}" if remedy else text)
 
 
 class AlreadyExistsError(InvalidParameterError):
@@ -110,34 +124,60 @@ class InvalidFileError(WattveilError, ValueError):
         What should be there.
     found
         What is there; None if nothing is.
-    text
-        The whole text, where "path, where: expected …, found …" would not read well.
+    problem
+        What is wrong, as the rest of a sentence that begins with the file, where "expected …,
+        found …" would not read well: "is not UTF-8".
+    remedy
+        What to do, as a sentence of its own, which follows the finding.
     """
 
     def __init__(
-        self, path: object, where: str, expected: str, found: object, *, text: str | None = None
+        self,
+        path: object,
+        where: str,
+        expected: str,
+        found: object,
+        *,
+        problem: str = "",
+        remedy: str = "",
     ) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
-        if text is not None:
-            self.problem = text
-            super().__init__(text)
-            return
+        self.problem = problem
+        self.remedy = remedy
         seen = "found nothing" if found is None else f"found {found!r}"
-        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
+        said = self.stated(problem) if problem else f"{path}, {where}: expected {expected}, {seen}"
+        super().__init__(f"{said}. {remedy}" if remedy else said)
+
+    def stated(self, problem: str) -> str:
+        """Return a sentence about the file."""
+        return f"{self.path}{'' if problem.startswith((',', ':')) else ' '}{problem}"
+
+    def renamed(self, path: object) -> "InvalidFileError":
+        """Return the same error about a file by another name."""
+        told = (path, self.where, self.expected, self.found)
+        return type(self)(*told, problem=self.problem, remedy=self.remedy)
 
 
 class NoUsableReadingError(InvalidFileError):
-    """No row of a source is usable."""
+    """No row of a source is usable, or no customer has enough of them."""
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
-        super().__init__(path, where, expected, found)
+    def __init__(
+        self,
+        path: object,
+        where: str,
+        expected: str,
+        found: object,
+        *,
+        problem: str = "",
+        remedy: str = "",
+    ) -> None:
         if isinstance(found, Mapping):  # dropped rows by reason
             counts = ", ".join(f"{rows:,} ({reason})" for reason, rows in found.items())
-            self.problem = f"no reading is usable; dropped: {counts or 'none'}"
-            self.args = (f"{path}: {self.problem}",)
+            problem = f": no reading is usable; dropped: {counts or 'none'}"
+        super().__init__(path, where, expected, found, problem=problem, remedy=remedy)
 
 
 class InvalidDataError(WattveilError, ValueError):
@@ -401,6 +441,10 @@ class AssumedTimeZoneWarning(WattveilWarning):
 
 class IgnoredColumnsWarning(WattveilWarning):
     """A CSV table of a planner has columns that are not used."""
+
+
+class UnmatchedAttributesWarning(WattveilWarning):
+    """Many customers are not in the table of attributes. For the data holder only."""
 
 
 class UnknownCustomersWarning(WattveilWarning):

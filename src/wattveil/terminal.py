@@ -46,6 +46,8 @@ _WHOLE_FILE = {"file", "content", "source", "folder", "schema metadata"}
 """Places in a file that say no more than its name."""
 _DESTRUCTIVE = {"close", "disable", "erase", "restore", "revoke"}
 _RELEASES = {"publish", "release"}
+_OF_RELEASE = {"--epsilon", "--delta", "--clusters", "--clip-kw", "--by", "--levels"}
+"""Options of a later command that are expected at `profiles`."""
 _KINDS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -169,11 +171,8 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
     """Return the message of an error in terms of the command line: options instead of arguments."""
     match error:
         case InvalidParameterError() if not error.rule.startswith(UNKNOWN_FIELD):
-            names = _options(context, error.field)
-            got = _as_typed(error.value)
-            rule = _in_options(error.rule, context)
-            return f"{names} must be {rule}" + (f"; got {got}" if got else "")
-        case InvalidFileError() if not hasattr(error, "problem"):
+            return _parameter_problem(error, context)
+        case InvalidFileError():
             return _file_problem(error, context)
         case ServerRefusalError(code="unreachable"):
             return f"{error}; the address is set by --url or WATTVEIL_URL"
@@ -185,19 +184,32 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             return str(error)
 
 
+def _parameter_problem(error: InvalidParameterError, context: typer.Context | None) -> str:
+    """Return the message about an option: its rule, what was typed, and what to do."""
+    if not error.rule:
+        return str(error)
+    got, rule = _as_typed(error.value), _in_options(error.rule, context)
+    then = f". {_in_options(error.remedy, context)}" if error.remedy else ""
+    names = _options(context, error.field)
+    return f"{names} must be {rule}" + (f"; got {got}" if got else "") + then
+
+
 def _file_problem(error: InvalidFileError, context: typer.Context | None) -> str:
     """Return the message about a file: whether what was typed exists, or what is wrong in it."""
     cause, typed = error.__cause__, _given_as(context, error.path)
     if typed and "://" not in str(error.path) and not os.path.lexists(str(error.path)):
         return f"{typed}{error.path} does not exist; check the path"
-    found = error.found
+    found, remedy = error.found, _in_options(error.remedy, context)
+    then = f". {remedy}" if remedy else ""
+    if error.problem:
+        return f"{error.stated(_in_options(error.problem, context))}{then}"
     if isinstance(cause, OSError):
         if typed and str(cause.filename) == str(error.path):
             return explained(cause, context)
         found = None if found is None else cause.strerror
     where = "" if error.where in _WHOLE_FILE else f", {error.where}"
     expected, got = _in_options(error.expected, context), _as_typed(found)
-    return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "")
+    return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "") + then
 
 
 def _given_as(context: typer.Context | None, path: object) -> str:
@@ -250,6 +262,9 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
 
 def _harmless(message: str, context: typer.Context | None) -> str:
     """Never suggest a command that deletes or ends something; a period is released by `add`."""
+    option = re.match(r"No such option: (--[a-z-]+)", message)
+    if option and option[1] in _OF_RELEASE and context and context.info_name == "profiles":
+        return f"{option[1]} is an option of `wattveil release`"
     unknown = re.match(r"(No such command '([^']+)'\.) *(Did you mean .*)?$", message)
     if unknown is None:
         return message
@@ -285,6 +300,7 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     advice = advice.replace("cumulative=True", "--cumulative")
     advice = re.sub(r"(?<!--share )\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
     names = {} if context is None else {one.name: _option(one) for one in context.command.params}
+    advice = re.sub(r"`([a-z_]+)`", lambda found: names.get(found[1], found[0]), advice)
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
     )

@@ -64,5 +64,6 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     except UnsafeArchiveError as error:
         raise InvalidFileError(archive, "archive", str(error), "another") from error
     except BROKEN_ZIP as error:
-        text = f"{archive} is neither a bundle folder nor a zip archive"
-        raise InvalidFileError(archive, "archive", expected, "another file", text=text) from error
+        problem = "is neither a bundle folder nor a zip archive"
+        found = "another file"
+        raise InvalidFileError(archive, "archive", expected, found, problem=problem) from error

@@ -88,11 +88,11 @@ def read_manifest(bundle: Path) -> Manifest:
     except OSError as error:
         expected = f"a bundle: a folder of `wattveil release` with a readable {MANIFEST}"
         found = "a file" if bundle.is_file() else f"no readable {MANIFEST}"
-        text = None
+        problem = ""
         if bundle.is_dir() and not path.exists():
             known = "a bundle is a folder of `wattveil release`"
-            text = f"{bundle}: the folder has no {MANIFEST}; {known}"
-        raise InvalidFileError(bundle, "folder", expected, found, text=text) from error
+            problem = f": the folder has no {MANIFEST}; {known}"
+        raise InvalidFileError(bundle, "folder", expected, found, problem=problem) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFileError(path, "content", "JSON", str(error)) from error
     if not isinstance(manifest, dict):

@@ -190,6 +190,21 @@ class LoadSeries:
         )
         return cls(folder, secrets=secrets)
 
+    def __repr__(self) -> str:
+        """Show how many periods are released, and the budget that they have spent."""
+        try:
+            bundles = self.bundles
+            newest = bundles[-1] / "manifest.json" if bundles else None
+            record = (
+                json.loads(newest.read_text("utf-8")) if newest else {"accrued": {"epsilon": 0}}
+            )
+            spent = float(record["accrued"]["epsilon"])
+        except (OSError, ValueError, KeyError):
+            return f"LoadSeries({self.folder.name!r}: its periods cannot be read)"
+        released = f"{len(bundles)} of {self.request.periods} periods released"
+        budget = f"epsilon {spent:.2g} of {self.request.epsilon:g}"
+        return f"LoadSeries({self.folder.name!r}: {released}, {budget})"
+
     @property
     def bundles(self) -> tuple[Path, ...]:
         """The bundles of the released periods, in order: for publication."""

@@ -247,12 +247,12 @@ def read_bundle(path: str | Path) -> Bundle:
 def _check_is_bundle(path: Path) -> None:
     """Refuse a path that does not exist, or is neither a folder nor an archive of a release."""
     if not path.exists():
-        text = f"{path}: no such file or folder"
+        problem = ": no such file or folder"
     elif zipfile.is_zipfile(path) if path.is_file() else (path / "manifest.json").exists():
         return
     else:
-        text = f"{path} is neither a bundle folder nor a zip archive"
-    raise InvalidFileError(path, "folder", "a bundle", None, text=text)
+        problem = "is neither a bundle folder nor a zip archive"
+    raise InvalidFileError(path, "folder", "a bundle", None, problem=problem)
 
 
 def plan_tables(

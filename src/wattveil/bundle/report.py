@@ -5,6 +5,7 @@ It is a standalone page without scripts: it makes no request, prints, and may be
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
@@ -144,26 +145,42 @@ def _quality_table(
     manifest: Manifest, products: Sequence[Product], tables: Mapping[str, Table]
 ) -> PageTable:
     """Return budget and expected quality of each product, beside what was achieved."""
-    rows, errors = [], released_errors(manifest)
+    errors: dict[str, str] = {}
     for product in products:
         errors.update(product.released_errors(tables))
+    rows: list[tuple[str, ...]] = []
+    for record in manifest["products"]:
+        name, first = record["name"], f"standalone epsilon at delta {record['delta']}"
+        found = [row for row in quality_rows(manifest, errors) if row.product == name]
+        rows += [(name, first, record["epsilon"], ""), *(("", *row[1:]) for row in found)]
+    head = ("product", "quantity", "planned", "achieved")
+    return PageTable("", head, rows, text_columns=range(len(head)))
+
+
+class QualityRow(NamedTuple):
+    """A quality of a product: what was planned, and what was achieved."""
+
+    product: str
+    quantity: str
+    planned: str
+    achieved: str
+
+
+def quality_rows(
+    manifest: Manifest, errors: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[QualityRow]:
+    """Yield planned and achieved qualities; ``errors`` are those that tables show."""
+    known = {**released_errors(manifest), **errors}
     for record in manifest["products"]:
         planned, found = _planned(record), record.get("achieved", [])
         counted = {one["quantity"] for one in found}
-        lines = [(f"standalone epsilon at delta {record['delta']}", record["epsilon"], "")]
-        lines += [
-            (name, value, errors.get(name, ""))
-            for name, value in planned.items()
-            if name not in counted
-        ]
+        for name, value in planned.items():
+            if name not in counted:
+                yield QualityRow(record["name"], name, value, known.get(name, ""))
         for one in found:
             name = one["quantity"] + ("" if one["group"] == "all" else f", {one['group']}")
             achieved = f"{one['count']} of {one['of']}"
-            lines.append((name, planned.get(one["quantity"], ""), achieved))
-        names = [record["name"], *[""] * (len(lines) - 1)]
-        rows += [(name, *line) for name, line in zip(names, lines, strict=True)]
-    head = ("product", "quantity", "planned", "achieved")
-    return PageTable("", head, rows, text_columns=range(len(head)))
+            yield QualityRow(record["name"], name, planned.get(one["quantity"], ""), achieved)
 
 
 def released_errors(manifest: Mapping[str, Any]) -> dict[str, str]:

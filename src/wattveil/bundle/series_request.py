@@ -99,7 +99,7 @@ class SeriesRequest(Declaration):
         pattern = {"month": r"\d{4}-(0[1-9]|1[0-2])", "quarter": r"\d{4}-Q[1-4]", "year": r"\d{4}"}
         if not re.fullmatch(pattern[self.every], self.first):
             form = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026"}[self.every]
-            rule = f"a {self.every} such as {form}, because every is {self.every}"
+            rule = f"a {self.every} such as {form}, because --every is {self.every}"
             raise InvalidParameterError("first", rule, self.first)
         if (self.by is None) != (not self.levels) or len(set(self.levels)) < len(self.levels):
             rule = "given together with by, each level once"

@@ -36,6 +36,8 @@ from wattveil.release.load_series import (
     ReleasedSeries,
     first_radii,
 )
+from wattveil.web.charts import TWO_SIDED_95
+from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable
 
 EVENING = (17, 21)
@@ -47,12 +49,18 @@ CLIPPED = (
 """Limit of every series."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SeriesResult(Result):
     """Load by group over the periods released so far. Everything in it may be published."""
 
     request: SeriesRequest
     released: ReleasedSeries
+
+    def __repr__(self) -> str:
+        """Show periods, groups and the budget of the series."""
+        groups = format_count(len(self.released.design.groups), "group")
+        periods = f"{self.periods[0]} to {self.periods[-1]}"
+        return f"SeriesResult({periods}, {groups}, epsilon {self.guarantee.epsilon:g} in total)"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -100,9 +108,9 @@ class SeriesResult(Result):
         first = self.released.begun()
         number = max(float(first.lengths[-1]), 0.0)
         return (
-            f"{CLIPPED} In {self.periods[0]}, an estimated {number:.0f} customers (standard error"
-            f" {first.lengths_std:.0f}) were more than {LENGTH_EDGES[-1]:.0f} typical loads from"
-            " the mean of their group."
+            f"{CLIPPED} In {self.periods[0]}, an estimated {number:.0f} ±"
+            f" {TWO_SIDED_95 * first.lengths_std:.0f} customers were more than"
+            f" {LENGTH_EDGES[-1]:.0f} typical loads from the mean of their group."
         )
 
     def customers(self, name: str = MEMBERS) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ clusters that a period found: the draws from which they were estimated are not p
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.release.load_series import LENGTHS, LOAD, MEMBERS, SeriesDesign
 from wattveil.web.formatting import format_count
 
+_SHOWN_DIGITS = 4
 CLOSED = "closed.json"
 """Closing statement, beside the folder of periods."""
 NOT_PROVED = (
@@ -343,8 +345,15 @@ def _accrued(request: SeriesRequest, manifest: Manifest) -> Finding:
         and whole == sum(design.rho_units.values()) <= grant
         and so_far <= float(accrued["epsilon"]) <= guarantee.epsilon
     )
-    seen = f"epsilon {accrued['epsilon']} of {guarantee.epsilon}"
+    seen = f"epsilon {_rounded_up(accrued['epsilon'])} of {guarantee.epsilon:g}"
     return Finding(f"{manifest['label']}: cost accrued so far", holds=holds, seen=seen)
+
+
+def _rounded_up(epsilon: object) -> str:
+    """Return an epsilon with few digits, never below it."""
+    exact = Decimal(str(epsilon))
+    step = Decimal(1).scaleb(exact.adjusted() - _SHOWN_DIGITS + 1)
+    return f"{exact.quantize(step, ROUND_CEILING).normalize():f}"
 
 
 def _found_in(request: SeriesRequest, manifest: Manifest) -> tuple[int, ...]:
@@ -385,7 +394,7 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     yield gathered(
         "each period names the one before it", problems, format_count(len(labels), "period")
     )
-    spent = sum(spend.rho_units for spend in released.spends)
-    yield gathered("charges of all periods", charge_problems(released), f"{spent} units of rho")
+    charged = format_count(len(released.spends), "charge")
+    yield gathered("charges of all periods", charge_problems(released), charged)
     contents = content_problems(bundles, released)
     yield gathered("centres, tables, texts and reports match", contents, "regenerated")

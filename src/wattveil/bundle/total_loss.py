@@ -163,11 +163,11 @@ def _release(bundle: Path) -> CountedRelease:
     cost = granted(manifest["products"])
     if cost.delta(guarantee.epsilon) > guarantee.delta:
         path, rule = bundle / MANIFEST, "kept by the grants of its products"
-        text = (
-            f"{path}: the stated epsilon {guarantee.epsilon} is smaller than the grants of its"
-            " products permit"
+        problem = (
+            f": the stated epsilon {guarantee.epsilon} is smaller than the grants of its products"
+            " permit"
         )
-        raise InvalidFileError(path, "guarantee", rule, guarantee.epsilon, text=text)
+        raise InvalidFileError(path, "guarantee", rule, guarantee.epsilon, problem=problem)
     _check(bundle / MANIFEST, accounting_findings(manifest))
     return CountedRelease(
         folder=str(bundle),
@@ -207,5 +207,6 @@ def _check(path: Path, findings: Iterable[Finding]) -> None:
     """Refuse a manifest that contradicts itself: its costs are not those of its draws."""
     for finding in findings:
         if not finding.holds:
-            text = f'{path}: the check "{finding.check}" failed: {finding.seen}'
-            raise InvalidFileError(path, finding.check, "a check that passes", "failed", text=text)
+            problem = f': the check "{finding.check}" failed: {finding.seen}'
+            rule = "a check that passes"
+            raise InvalidFileError(path, finding.check, rule, "failed", problem=problem)

@@ -275,8 +275,11 @@ def key(
         typer.echo(json.dumps({"private": str(out), "public": str(public), "name": name}, indent=2))
         return
     console = Console(soft_wrap=True)
-    console.print(f"[bold]Private key[/] {plain(str(out))}: keep it secret; its holder can sign.")
-    console.print(f"[bold]Public key[/]  {plain(str(public))}: publish it, with its name {name}.")
+    console.print(
+        f"[bold]Private key[/] {plain(str(out))}: keep it secret; anyone who has it can sign"
+        " releases."
+    )
+    console.print(f"[bold]Public key[/]  {plain(str(public))}: publish it; fingerprint {name}.")
 
 
 # --- commands of `admin ledger` -------------------------------------------------------------------

@@ -54,13 +54,13 @@ def verify(
     key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
     of_bundle: Annotated[
         Path | None,
-        typer.Option("--bundle", help="Of a dossier: the bundle that it must be about."),
+        typer.Option("--bundle", help="For a dossier: the bundle that it must be about."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Recompute every claim of a bundle, without the data; exit with 1 if a check fails.
 
-    Of a series, only this period is checked; `wattveil series verify` checks all periods. Of a
+    For a series, only this period is checked; `wattveil series verify` checks all periods. For a
     dossier, signature and files are checked; its release is verified separately.
     """
     title = "Verified without the data"

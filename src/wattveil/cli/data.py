@@ -1,6 +1,8 @@
 """Data commands: `simulate` writes readings of simulated customers, `profiles` averages them."""
 
+import errno
 import json
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +22,15 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, chosen_engine
-from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
-from wattveil.profiles.build import EXTREME, ProfileBuild, build_profiles
-from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
+from wattveil.cli.shown_account import assumed_zone, extreme, show, small_load, warn
+from wattveil.errors import (
+    AssumedTimeZoneWarning,
+    InvalidParameterError,
+    UnmatchedAttributesWarning,
+)
+from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.profiles.profile_account import WrittenProfiles
+from wattveil.profiles.profiles import ProfileRules
 from wattveil.profiles.quality import (
     list_dropped_customers,
     no_profiles,
@@ -32,7 +40,6 @@ from wattveil.profiles.quality import (
 from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES
-from wattveil.readings.row_checks import Drop
 from wattveil.terminal import (
     check_folders,
     counting_bar,
@@ -42,7 +49,7 @@ from wattveil.terminal import (
     refusals,
     working,
 )
-from wattveil.web.formatting import format_count, format_number
+from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -59,8 +66,6 @@ EPILOGS = {
 _POLL_SECONDS = 0.2
 _SIMULATION = "Simulation"
 _OTHER_TABLES = {".csv", ".tsv", ".txt", ".json", ".xlsx", ".arrow", ".feather", ".html"}
-_SHOWN_IDS = 5
-_MIN_MEDIAN_KW = 0.01  # a smaller median load is more likely another unit
 
 
 def simulate(
@@ -235,12 +240,13 @@ def profiles(
     """
     console = Console(stderr=as_json)
     options = options.replace(timezone=options.timezone or rules.timezone)
-    warnings.simplefilter("ignore", AssumedTimeZoneWarning)  # printed with the summary
+    for printed in (AssumedTimeZoneWarning, UnmatchedAttributesWarning):  # with the summary
+        warnings.simplefilter("ignore", printed)
     if explain:
         with refusals(context):
             _explain(source, options, memory_mb, as_json=as_json)
         return
-    assumed = _assumed_zone(rules, options)
+    assumed = assumed_zone(rules, options)
     rules = rules.for_readings(options)
     out = _given(out)
     try:
@@ -248,6 +254,7 @@ def profiles(
             written = {"out": Path(out), "report": report, "problems_to": problems_to}
             _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
             spark = chosen_engine(engine, master)
+            _check_attributes(attributes)
             if spark is not None:
                 built = _on_spark(
                     spark, source, options, rules, out, attributes, memory_mb, console
@@ -272,7 +279,7 @@ def profiles(
                     watch(readings)
                     build = build_profiles(readings, rules, attributes=attributes)
                 _write_quality(build, report, problems_to)
-                found = (*assumed, *_extreme(build), *outside_period(build, readings))
+                found = (*assumed, *extreme(build), *outside_period(build, readings))
                 made = _written(build, rules, out, found)
     except duckdb.Error as error:
         short = f"--memory-mb must be larger than {memory_mb}: the readings need more memory"
@@ -281,9 +288,9 @@ def profiles(
     failed = {} if made.account.profiles else no_profiles(made)
     if as_json:
         typer.echo(json.dumps({**made.to_json(), **failed}, indent=2))
-        _warn(made.warnings)
+        warn(made.warnings)
     else:
-        _show(console, made, listed=problems_to is not None)
+        show(console, made, listed=problems_to is not None)
     if failed:
         print_error(str(failed["message"]))
         raise typer.Exit(1)
@@ -323,14 +330,7 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     console.print(table)
     for label, count in found.report:
         console.print(f"{count:>10,}  {plain(label)}", highlight=False)
-    _warn(found.warnings)
-
-
-def _warn(found: tuple[str, ...]) -> None:
-    """Print what may be wrong for most users, on stderr."""
-    console = Console(stderr=True)
-    for warning in found:
-        console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
+    warn(found.warnings)
 
 
 def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
@@ -338,6 +338,12 @@ def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
     for name, value in one_machine.items():
         if engine == Engine.SPARK and value is not None:
             raise InvalidParameterError(name, "omitted with --engine spark", str(value))
+
+
+def _check_attributes(path: Path | None) -> None:
+    """Raise before readings are read if the table of attributes does not exist."""
+    if path is not None and not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def _on_spark(  # noqa: PLR0917 - options of the command
@@ -425,76 +431,18 @@ def _written(
     if build.account.profiles:
         build.profiles.write_parquet(out)
     if ASSUMED_UTC in build.account.readings.assumptions:  # it has a warning of its own
-        warnings = tuple(one for one in warnings if not one.startswith(UTC_PROFILES))
+        warnings = tuple(one for one in warnings if UTC_PROFILES not in one)
     return WrittenProfiles(
         path=out,
         rules=rules,
         account=build.account,
         median_kw=build.median_kw,
         largest_kw=build.largest_kw,
-        warnings=(*build.account.warnings, *_small_load(build.median_kw), *warnings),
+        warnings=(
+            *build.account.warnings,
+            *small_load(build.median_kw),
+            *build.warnings,
+            *warnings,
+        ),
         replaced=replaced,
-    )
-
-
-def _assumed_zone(rules: ProfileRules, options: ReadOptions) -> tuple[str, ...]:
-    """Return a warning if nobody stated the time zone of the profiles."""
-    if not rules.assumes_utc(options):
-        return ()
-    return (f"{UTC_PROFILES}; state it, such as --timezone Europe/Berlin",)
-
-
-def _extreme(build: ProfileBuild) -> tuple[str, ...]:
-    """Return a warning that names customers whose unit may be another one."""
-    if not (names := build.extreme_ids):
-        return ()
-    shown = ", ".join(names[:_SHOWN_IDS]) + (", …" if len(names) > _SHOWN_IDS else "")
-    number = format_count(len(names), "customer")
-    found = f"{number} with over {EXTREME} times the median load: {shown}"
-    return (f"{found}; check their unit, such as Wh among kWh",)
-
-
-def _small_load(median_kw: float | None) -> tuple[str, ...]:
-    """Return a warning if the median load is that of a unit that is wrong a thousandfold."""
-    if median_kw is None or abs(median_kw) >= _MIN_MEDIAN_KW:
-        return ()
-    found = f"the median load is {format_number(median_kw)} kW, below {_MIN_MEDIAN_KW:g} kW"
-    return (f"{found}: the unit may be wrong; state it, such as --unit kWh",)
-
-
-def _show(console: Console, made: WrittenProfiles, *, listed: bool) -> None:
-    account, grid = made.account, made.rules.grid
-    console.print(account.readings.table())
-    table = Table("", "customers", title="Customers", title_justify="left")
-    table.columns[1].justify = "right"
-    table.add_row("named in the source", f"{account.customers_in:,}")
-    for reason, customers in account.customers_dropped.items():
-        table.add_row(f"dropped: {reason}", f"{customers:,}")
-    table.add_row("profiles", f"{account.profiles:,}")
-    console.print(table)
-    if account.customers_dropped and not listed:
-        console.print("--problems-to FILE lists the dropped customers by id, and dropped rows.")
-    if account.readings.dropped.get(Drop.CONFLICT.text):
-        console.print(
-            "Conflicting duplicates are two values for one interval. If all are in an hour in which"
-            " clocks change, check --timezone; --conflicts decides about others."
-        )
-    if account.straddling:
-        number = format_count(account.straddling, "reading")
-        does = "spans two slots and was" if account.straddling == 1 else "span two slots and were"
-        console.print(f"[yellow]{number}[/] {does} not used.")
-    if account.unfit:
-        number = format_count(account.unfit, "reading")
-        console.print(f"[yellow]Not used:[/] {number} of a length that divides no slot.")
-    _warn(made.warnings)
-    if made.median_kw is None or made.largest_kw is None:
-        return
-    console.print(  # shows Wh that were taken for kWh
-        f"The median customer's mean load is {format_number(made.median_kw)} kW, the largest"
-        f" {format_number(made.largest_kw)} kW."
-    )
-    console.print(
-        f"{format_count(account.profiles, 'profile')} of {format_count(grid.columns, 'column')}"
-        f" ({made.rules.zone}) in {plain(made.path)}{' (replaced)' if made.replaced else ''}."
-        " [red]Private:[/] exact values without protection; do not publish."
     )

@@ -19,6 +19,7 @@ from wattveil.bundle.card import choice_banners
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, noise_warnings, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
+from wattveil.bundle.report import quality_rows
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -130,7 +131,7 @@ def release(
         if plan and as_json:
             typer.echo(json.dumps(_plan_record(planned), indent=2))
         if not as_json:
-            show_plan(console, planned)
+            show_plan(console, planned, spends=yes and not plan)
             show_assumptions(console, context, planned.request, has_profiles=profiles is not None)
         for warning in rule_warnings(request, _requests_beside(out)):
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
@@ -153,9 +154,24 @@ def release(
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
     for warning in choice_banners(manifest):
         console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
+    _show_achieved(console, manifest)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
+    spent = planned.guarantee
+    console.print(f"Spent: epsilon {spent.epsilon:g}, delta {spent.delta:g}", highlight=False)
+
+
+def _show_achieved(console: Console, manifest: Manifest) -> None:
+    """Print planned and achieved qualities, from the manifest alone."""
+    rows = [row for row in quality_rows(manifest) if row.achieved]
+    if not rows:
+        return
+    table = Table("product", "quantity", "planned", "achieved", title_justify="left")
+    table.title = "Planned and achieved"
+    for row in rows:
+        table.add_row(*map(plain, row))
+    console.print(table)
 
 
 def _opened(
@@ -166,6 +182,10 @@ def _opened(
     The rows stay in that function: the code that chooses the plan holds none.
     """
     rows = Profiles.read_parquet(path) if spark is None else spark.read_profiles(path)
+    if request.by is not None and not rows.attributes:
+        told = (path, "attributes", f"the attribute {request.by}", None)
+        remedy = "Build it with `wattveil profiles … --attributes FILE`"
+        raise InvalidFileError(*told, problem="has no attributes", remedy=remedy)
     if request.by is not None:  # a wrong name is refused before the plan, which takes a while
         _ = Work(profiles=rows, request=request).groups
     return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
@@ -262,8 +282,11 @@ def is_default(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "DEFAULT"
 
 
-def show_plan(console: Console, plan: ReleasePlan) -> None:
-    """Print the split of the budget over products and their expected errors."""
+def show_plan(console: Console, plan: ReleasePlan, *, spends: bool = False) -> None:
+    """Print the split of the budget over products and their expected errors.
+
+    ``spends`` if the release follows without a question.
+    """
     guarantee = plan.guarantee
     is_global = guarantee.tier is Tier.GLOBAL
     tier = "" if is_global else " (instance tier, not differential privacy)"
@@ -285,7 +308,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     console.print(table)
     console.print(
         f"Computed from public numbers only, for {plan.request.customers:,} customers of about"
-        f" {plan.request.typical_kw:g} kW; {plan.request.clipping}. No budget has been spent."
+        f" {plan.request.typical_kw:g} kW; {plan.request.clipping}."
+        + ("" if spends else " No budget has been spent.")
     )
     if plan.request.levels:
         console.print(

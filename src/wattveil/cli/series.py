@@ -27,7 +27,7 @@ from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.cli.release import check_answer
-from wattveil.errors import InvalidParameterError, UnstatedDaysWarning
+from wattveil.errors import AlreadyExistsError, InvalidParameterError, UnstatedDaysWarning
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
@@ -77,6 +77,9 @@ def init(
 ) -> None:
     """Begin a series: fix horizon, calendar, groups and budget. Nothing is released."""
     with refusals(context):
+        if folder.exists():
+            text = f"{folder} already exists; a series is never overwritten"
+            raise AlreadyExistsError("folder", "", str(folder), text=text)
         series = LoadSeries.begin(folder, request, secrets=secrets, encrypt=encrypt)
     if as_json:
         typer.echo(json.dumps({"series": series.series_id, "folder": str(folder)}))
@@ -339,8 +342,8 @@ def _show_plan(console: Console, found: SeriesPlan) -> None:
     console.print(table)
     console.print(
         "The error is that of one hour of the group's mean day in the last period, in % of the"
-        f" typical load (--typical-kw). After ±, `wattveil series add` prints {TWO_SIDED_95:.2f}"
-        " such errors, in kW, of the period that is added.",
+        " typical load (--typical-kw). The ± printed by `wattveil series add` is"
+        f" {TWO_SIDED_95:.2f} standard errors, in kW, for the added period.",
         highlight=False,
     )
 
@@ -379,8 +382,9 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     )
     table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
     table.caption = (
-        "± is 1.96 standard errors. For the mean load, it refers to one hour of the mean day; these"
-        " intervals covered 92 to 98 % in tests on homes, those of the change 93 to 100 %."
+        "± is 1.96 standard errors. For the mean load, it refers to one hour of the mean day. Such"
+        " intervals are approximate: in tests on homes, they contained the true value in 92 to"
+        " 98 % of cases (change per year: 93 to 100 %)."
     )
     mean, std = result.load_kw.mean(axis=2), result.std_kw
     customers, errors = result.customers()

@@ -313,6 +313,12 @@ class ReleaseRequest(Declaration):
                 raise InvalidParameterError(
                     "weights", f"given for a product, {one_of(default_weights())}", part
                 )
+        if self._has_clusters and self.n_clusters > self.customers:
+            thumb = max(self.customers // MIN_CUSTOMERS_PER_CLUSTER, 1)
+            rule, remedy = f"at most `customers` ({self.customers:,})", "Rule of thumb: at most"
+            raise InvalidParameterError(
+                "n_clusters", rule, self.n_clusters, remedy=f"{remedy} {thumb:,}"
+            )
         self._check_groups()
         self._check_labels()
         if self.tier is Tier.INSTANCE:
@@ -387,16 +393,21 @@ class ReleaseRequest(Declaration):
         A warning from the true number of customers would influence the number of clusters that is
         chosen next, and that number is published.
         """
-        has_clusters = self.tier is Tier.INSTANCE or self.weight("clusters") > 0.0
-        if not has_clusters or self.customers >= MIN_CUSTOMERS_PER_CLUSTER * self.n_clusters:
+        if not self._has_clusters or self.customers >= MIN_CUSTOMERS_PER_CLUSTER * self.n_clusters:
             return ()
         found = (
             f"{self.n_clusters:,} segments for about {self.customers:,} customers (public"
-            f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per segment: noise"
-            " will mask most segments, and planning takes minutes."
-            f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} segments."
+            f" estimate) leave about {self.customers / self.n_clusters:.2g} customers per segment:"
+            f" noise will mask most segments. Rule of thumb: at least {MIN_CUSTOMERS_PER_CLUSTER}"
+            f" customers per segment, here at most"
+            f" {max(self.customers // MIN_CUSTOMERS_PER_CLUSTER, 1):,} segments."
         )
         return (found,)
+
+    @property
+    def _has_clusters(self) -> bool:
+        """Whether segments are released; in the instance tier they always are."""
+        return self.tier is Tier.INSTANCE or self.weight("clusters") > 0.0
 
     @property
     def plausible_kw(self) -> tuple[float, float]:

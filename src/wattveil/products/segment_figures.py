@@ -248,9 +248,7 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
         )
     ]
     for axis, title in zip((figure.update_xaxes, figure.update_yaxes), titles, strict=False):
-        axis(title_text=title)
-    figure.update_xaxes(showticklabels=False, zeroline=False)
-    figure.update_yaxes(showticklabels=False, zeroline=False)
+        axis(title_text=title, zeroline=False)
     figure.update_layout(margin={"l": 40, "r": 30, "t": 40, "b": 40})
     rows = [
         (f"segment {curve.name}", *map(format_number, place))
@@ -259,8 +257,8 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
     return ReportFigure(
         "Map of the segments",
         figure,
-        alt="Map of the segments: similar curves are close. " + "; ".join(titles),
-        table=PageTable("Scores", ("", "PC 1", "PC 2"), rows),
+        alt="Map of the segments, scores in kW: similar curves are close. " + "; ".join(titles),
+        table=PageTable("Scores", ("", "PC 1, kW", "PC 2, kW"), rows),
     )
 
 

@@ -12,22 +12,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError
+from wattveil.errors import AssumedTimeZoneWarning, UnmatchedAttributesWarning
+from wattveil.profiles.attributes import attribute_table, look_up, unmatched_ids
 from wattveil.profiles.hours import hours_from_readings
-from wattveil.profiles.profiles import (
-    NO_USABLE_READING,
-    ProfileAccount,
-    ProfileRules,
-    Profiles,
-)
+from wattveil.profiles.profile_account import NO_USABLE_READING, ProfileAccount, no_customer_left
+from wattveil.profiles.profiles import ProfileRules, Profiles
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES, Estimated
 from wattveil.readings.readings import Readings
 from wattveil.readings.row_checks import UNITS_PER_KWH
-from wattveil.readings.schema import SPACES
 from wattveil.readings.slot_counts import MASK_BITS, SPECIAL, calendar_of_instants
 from wattveil.readings.slot_totals import SlotTotals
-from wattveil.readings.sources import read_texts
-from wattveil.readings.sql_text import ident
 from wattveil.readings.timestamps import MINUTE_US, offsets
 from wattveil.web.formatting import format_count
 from wattveil.web.results import PrivateResult, ResultTable
@@ -70,6 +64,7 @@ class ProfileBuild(PrivateResult):
 
     ``averages`` has every customer with a reading, including those that were dropped; ``kept``
     marks those with a profile; ``dropped`` has the reason of each of the others, by id.
+    ``warnings`` are about ids that the table of attributes lacks.
     """
 
     profiles: Profiles
@@ -77,6 +72,7 @@ class ProfileBuild(PrivateResult):
     averages: Averages
     kept: NDArray[np.bool_]
     dropped: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"customers": self._customers}
@@ -171,6 +167,11 @@ def profiles_from_readings(
     **fields
         Fields of `ProfileRules`.
 
+    Raises
+    ------
+    NoUsableReadingError
+        If no customer is left; the text counts them by reason.
+
     Notes
     -----
     The rules decide which customers stay. They are public parameters and recorded in ``rules`` of
@@ -178,7 +179,10 @@ def profiles_from_readings(
     """
     rules = one_model(ProfileRules, rules, fields)
     if isinstance(readings, Readings):
-        return build_profiles(readings, rules, attributes=attributes).profiles
+        build = build_profiles(readings, rules, attributes=attributes)
+        if not len(build.profiles):
+            raise no_customer_left(build.account, readings.files[0])
+        return build.profiles
     return readings.profiles(rules, attributes=attributes)
 
 
@@ -201,7 +205,7 @@ def build_profiles(
     """
     rules = one_model(ProfileRules, rules, fields)
     if rules.assumes_utc(readings.options) and ASSUMED_UTC not in readings.assumptions:
-        text = f"{UTC_PROFILES}; state timezone=…, such as 'Europe/Berlin'"
+        text = f"No timezone {UTC_PROFILES}, such as timezone='Europe/Berlin'"
         warnings.warn(text, AssumedTimeZoneWarning, stacklevel=2)
     rules = rules.for_readings(readings.options)
     rules.check_lengths(readings.lengths)
@@ -215,9 +219,13 @@ def build_profiles(
     if grid.closing_midnight:
         load_kw = np.column_stack([load_kw, load_kw[:, 0]])
     flagged = readings.options.estimated is Estimated.FLAG
-    columns = {}
+    columns, unmatched = {}, ""
     if attributes is not None:
-        columns = _look_up(attribute_table(Path(attributes)), names)
+        table = attribute_table(Path(attributes))
+        columns = look_up(table, names)
+        unmatched = unmatched_ids(table, names, Path(attributes))
+    if unmatched:
+        warnings.warn(unmatched, UnmatchedAttributesWarning, stacklevel=2)
     account = ProfileAccount(
         readings=totals.report,
         straddling=totals.straddling,
@@ -237,7 +245,7 @@ def build_profiles(
         account=account.to_json(),
         days_kw=_kept_days(readings, rules, names),
     )
-    return ProfileBuild(profiles, account, averages, kept, reasons)
+    return ProfileBuild(profiles, account, averages, kept, reasons, (unmatched,) * bool(unmatched))
 
 
 def _kept_days(
@@ -302,34 +310,6 @@ def no_reading_for(minutes: int) -> str:
     """Return the reason against a customer without reading in some column of the profile."""
     slot = "hour" if minutes == _HOUR else f"slot of {minutes} minutes"
     return f"no reading for at least one {slot} of the profile"
-
-
-def attribute_table(path: Path) -> pa.Table:
-    """Read a table of attributes: texts, the customer first, each of them once."""
-    table = read_texts(path)
-    key = next((name for name in ("customer_id", "meter_id") if name in table.column_names), None)
-    if key is None:
-        expected = "a column customer_id or meter_id"
-        raise InvalidFileError(path, "header", expected, table.column_names)
-    names = [str(name).strip(SPACES) for name in table[key].to_pylist()]
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InvalidFileError(path, f"column {ident(key)}", "each customer once", twice)
-    texts = {"customer_id": pa.array(names, pa.string())}
-    for column in table.column_names:
-        if column != key:
-            values = (None if value is None else str(value) for value in table[column].to_pylist())
-            texts[column] = pa.array(values, pa.string())
-    return pa.table(texts)
-
-
-def _look_up(table: pa.Table, customer_ids: tuple[str, ...]) -> dict[str, tuple[str | None, ...]]:
-    """Look every customer up in the table of attributes."""
-    row_of = {name: row for row, name in enumerate(table[0].to_pylist())}
-    rows = pa.array([row_of.get(name) for name in customer_ids], pa.int64())
-    return {
-        column: tuple(table[column].take(rows).to_pylist()) for column in table.column_names[1:]
-    }
 
 
 def average(totals: SlotTotals, *, with_gaps: bool) -> Averages:

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild, no_reading_for
-from wattveil.profiles.profiles import NO_USABLE_READING, ProfileRules, WrittenProfiles
+from wattveil.profiles.profile_account import NO_USABLE_READING, WrittenProfiles, left_out
+from wattveil.profiles.profiles import ProfileRules
 from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ASSUMED_UTC
 from wattveil.readings.readings import Readings
@@ -21,6 +22,7 @@ from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, 
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
 
+WITHOUT_ATTRIBUTES = "of these: without attributes"
 _BARS, _TICKS = 60, 8  # at most, of a figure
 _BANDS = ((5, 95, 0.15), (25, 75, 0.3))
 
@@ -31,10 +33,10 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     report = account.readings
     more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
     used = report.rows_out - account.straddling - account.unfit
-    also = ", those of dropped customers included" if build.dropped else ""
+    also = " (including those of dropped customers)" if build.dropped else ""
     facts = [
         (f"{report.rows_in:,}", "readings"),
-        (format_share(used / max(report.rows_in, 1), 2), f"used{also}"),
+        (format_share(used / max(report.rows_in, 1), 2), f"readings kept{also}"),
         (f"{account.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
@@ -51,6 +53,8 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"dropped: {reason}", count) for reason, count in account.customers_dropped.items()
     ]
     customers.append(("profiles", len(profiles)))
+    if account.without_attributes:
+        customers.append((WITHOUT_ATTRIBUTES, account.without_attributes))
     assumptions = [(assumption,) for assumption in report.assumptions] or [("none",)]
     write_internal_page(
         path,
@@ -93,8 +97,15 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
         if isinstance(value, dict):
             lines += _rules(value, f"{name}: ")
         elif key != "assumptions" and value is not None:
-            lines.append((name, str(value)))
+            lines.append((name, _as_text(value)))
     return lines
+
+
+def _as_text(value: object) -> str:
+    """Return a value without the signs of Python: yes or no, and lists such as a period."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(_as_text, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _figures(build: ProfileBuild) -> list[ReportFigure]:
@@ -173,7 +184,7 @@ def outside_period(build: ProfileBuild, readings: Readings) -> tuple[str, ...]:
 def no_profiles(made: WrittenProfiles) -> dict[str, Any]:
     """Return the keys of an error, which the account of a failure has in JSON."""
     message = (
-        f"no customer is left, so {made.path} is not written: the table lists the reasons."
+        f"{left_out(made.account.customers_dropped)}. {made.path} is not written."
         f" {remedy(made.account.customers_dropped, made.rules)}"
     )
     return {"out": None, **error_record(None, message)}

@@ -77,14 +77,14 @@ _SIGNATURES = {
     b"PK\x05\x06": _Container.ZIP,  # an empty one
 }
 _OTHERS = {
-    b"\x89HDF\r\n\x1a\n": ("HDF5", "write the table as Parquet or CSV with pandas"),
-    b"FEA1": ("Feather version 1", "write it as version 2 with pyarrow.feather"),
-    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "unpack it first"),
-    b"Rar!\x1a\x07": ("RAR", "unpack it first"),
-    b"\xfd7zXZ\0": ("xz", "unpack it with xz -d"),
-    b"%PDF-": ("PDF", "request the export as CSV"),
-    b"Obj\x01": ("Avro", "write the table as Parquet"),
-    b"ORC": ("ORC", "write the table as Parquet"),
+    b"\x89HDF\r\n\x1a\n": ("HDF5", "Write the table as Parquet or CSV with pandas"),
+    b"FEA1": ("Feather version 1", "Write it as version 2 with pyarrow.feather"),
+    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "Unpack it first"),
+    b"Rar!\x1a\x07": ("RAR", "Unpack it first"),
+    b"\xfd7zXZ\0": ("xz", "Unpack it with xz -d"),
+    b"%PDF-": ("PDF", "Request the export as CSV"),
+    b"Obj\x01": ("Avro", "Write the table as Parquet"),
+    b"ORC": ("ORC", "Write the table as Parquet"),
 }
 _DUCKDB_AT, _DUCKDB_MAGIC = 8, b"DUCK"
 _TAR_AT, _TAR_MAGIC = 257, b"ustar"
@@ -136,8 +136,8 @@ def refuse_containers(files: Iterable[Path]) -> None:
     for path in files:
         kind = _container_of(path)
         if kind is not None:
-            expected = "CSV or Parquet files on Spark; expand the container first"
-            raise InvalidFileError(path, "first bytes", expected, str(kind))
+            told = (path, "first bytes", "CSV or Parquet files on Spark", str(kind))
+            raise InvalidFileError(*told, remedy="Expand the container first")
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def named_by_origin() -> Iterator[None]:
         path = shown_path(error.path)
         if path == str(error.path):
             raise
-        raise type(error)(path, error.where, error.expected, error.found) from error.__cause__
+        raise error.renamed(path) from error.__cause__
 
 
 class _Expansion:
@@ -311,7 +311,12 @@ class _Expansion:
         scan = f"read_json({paths([path])}, sample_size = -1)"
         target = self._target(path, f"{path.stem}.parquet")
         with duckdb_reads([path]):
-            described = self._database.connection.execute(f"DESCRIBE FROM {scan}").fetchall()
+            try:
+                described = self._database.connection.execute(f"DESCRIBE FROM {scan}").fetchall()
+            except duckdb.InvalidInputException as error:
+                told = (path, "JSON", "one flat record per line, or a list of them", None)
+                problem = "is neither a text table nor valid JSON"
+                raise InvalidFileError(*told, problem=problem) from error
             nested = [str(name) for name, kind, *_ in described if _NESTED.search(str(kind))]
             if nested or [str(row[0]) for row in described] == ["json"]:
                 expected = "one flat record per line, or a list of them"
@@ -400,13 +405,19 @@ def _recognised(path: Path, head: bytes) -> _Container | None:
             return kind
     for magic, (name, remedy) in _OTHERS.items():
         if head.startswith(magic):
-            raise InvalidFileError(path, "first bytes", f"meter data: {remedy}", name)
+            raise _unread(path, name, remedy)
     if head[_TAR_AT:].startswith(_TAR_MAGIC):
-        raise InvalidFileError(path, "first bytes", "meter data: unpack it with tar -xf", "tar")
+        raise _unread(path, "tar", "Unpack it with tar -xf")
     if head[_DUCKDB_AT:].startswith(_DUCKDB_MAGIC):
         return _Container.DUCKDB
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return _Container.JSON if text[:1] in {b"{", b"["} else None
+
+
+def _unread(path: Path, name: str, remedy: str) -> InvalidFileError:
+    """Return the error about a file of a kind that is not read."""
+    told = (path, "first bytes", "meter data", name)
+    return InvalidFileError(*told, problem=f"is {name}, which cannot be read", remedy=remedy)
 
 
 def _spreadsheet(path: Path) -> _Container | None:
@@ -418,8 +429,7 @@ def _spreadsheet(path: Path) -> _Container | None:
         raise InvalidFileError(path, "ZIP", "a complete archive", str(error)) from error
     for name, program in _OTHER_SPREADSHEETS.items():
         if name in names:
-            expected = "meter data: save the sheet as XLSX or CSV"
-            raise InvalidFileError(path, "first bytes", expected, program)
+            raise _unread(path, program, "Save the sheet as XLSX or CSV")
     return next((kind for name, kind in _SPREADSHEETS.items() if name in names), None)
 
 

@@ -21,9 +21,8 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     for path in files[1:]:
         if (header := find_header(path, skip_lines)) != (line, delimiter, names):
             found = header[1].join(header[2])
-            raise InvalidFileError(
-                path, f"line {header[0] + 1}", f"the header of {files[0]}", found[:200]
-            )
+            told = (path, f"line {header[0] + 1}", f"the header of {files[0]}", found[:200])
+            raise InvalidFileError(*told, remedy="Read files of different columns separately")
     compressions = {compression_of(path) for path in files}
     if len(compressions) > 1:
         raise InvalidFileError(

@@ -30,7 +30,7 @@ REPLACED_FORMAT = "format: looks like "
 """Begin of the assumption that the caller's columns replace the rules of a known format."""
 
 ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
-UTC_PROFILES = "timezone: UTC, as no time zone of the profiles is given"
+UTC_PROFILES = "given: the profiles are in UTC. State it"
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
 
 
@@ -55,6 +55,12 @@ class MeasuredIn(StrEnum):
     MJ = "MJ"
     W = "W"  # power is the mean of its interval
     KW = "kW"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MeasuredIn | None":
+        """Accept any case: kwh is kWh."""
+        written = str(value).lower()
+        return next((unit for unit in cls if unit.value.lower() == written), None)
 
 
 class Implausible(StrEnum):
@@ -113,7 +119,10 @@ COLUMN_ROLES = {
     "quality",
     "minutes",
 }
-_PERIOD_RULE = f"two dates (first day, day after the last) in {EARLIEST_YEAR}-{LATEST_YEAR}"
+_PERIOD_RULE = (
+    "two dates such as 2025-03-03 (first day, day after the last), in"
+    f" {EARLIEST_YEAR}-{LATEST_YEAR}"
+)
 
 
 def _allowed_minutes(value: int) -> int:
@@ -124,9 +133,20 @@ def _allowed_minutes(value: int) -> int:
 
 def _possible_period(value: tuple[dt.date, dt.date]) -> tuple[dt.date, dt.date]:
     first, end = value
-    if not EARLIEST_YEAR <= first.year <= end.year <= LATEST_YEAR or first >= end:
+    if first >= end:
+        rule = "two dates (first day, day after the last): the first must be before the second"
+        raise InvalidParameterError("period", rule, tuple(map(str, value)))
+    if not EARLIEST_YEAR <= first.year <= end.year <= LATEST_YEAR:
         raise InvalidParameterError("period", _PERIOD_RULE, tuple(map(str, value)))
     return value
+
+
+def _unit_named(text: str) -> MeasuredIn:
+    """Return a unit by its name, in any case."""
+    try:
+        return MeasuredIn(text)
+    except ValueError:
+        raise InvalidParameterError("unit", one_of(MeasuredIn), text) from None
 
 
 def _known_roles(value: Mapping[str, str]) -> Mapping[str, str]:
@@ -162,7 +182,10 @@ class ReadOptions(Declaration):
     ] = Field(default_factory=dict)
     """Name of the column of a role: customer, meter, stamp (or date and time), value, channel,
     quality, minutes. Inferred from the header if omitted."""
-    unit: MeasuredIn | None = None
+    unit: Annotated[
+        MeasuredIn | None,
+        CommandLine(read=_unit_named, metavar="<kWh|Wh|MWh|MJ|kW|W>"),
+    ] = None
     """kWh, Wh, MWh, MJ, kW or W (mean power of the interval). Inferred from the names of columns, a
     column of units or the lines above the header if omitted; else kWh."""
     cumulative: bool = False
@@ -194,10 +217,15 @@ class ReadOptions(Declaration):
     day_slots: DaySlots | None = None
     """Meaning of wide columns when clocks change: clock (local time) or elapsed (time since
     midnight; the rule for tables with 25, 50, 100 or 300 slots)."""
-    period: (
-        Annotated[tuple[dt.date, dt.date], AfterValidator(_possible_period), Rule(_PERIOD_RULE)]
-        | None
-    ) = None
+    period: Annotated[
+        Annotated[
+            tuple[dt.date, dt.date],
+            AfterValidator(_possible_period),
+            Rule(_PERIOD_RULE),
+        ]
+        | None,
+        CommandLine(metavar="FIRST END"),
+    ] = None
     """First day, and day after the last. Readings outside are dropped."""
     conflicts: Conflicts = Conflicts.DROP
     """Rule for different values of one interval: drop all of them, keep the first or the last to
@@ -223,8 +251,8 @@ class ReadOptions(Declaration):
     """Lines of a CSV file before its header. Found automatically if omitted."""
     implausible: Implausible = Implausible.REFUSE
     """Rule for a median load above 100 kW, intervals that overlap, customers of several interval
-    lengths, and time stamps that contradict the time zone: refuse, or accept if the data are
-    right."""
+    lengths, a stated length that the data contradict, and time stamps that contradict the time
+    zone: refuse, or accept if the data are right."""
     table: str | None = None
     """Sheet of a workbook, or table of a database file, where several may hold readings."""
 

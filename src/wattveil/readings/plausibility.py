@@ -5,6 +5,9 @@ not fit the distance of rows gives a table that looks like any other. So a sampl
 tested before anything is computed, and rejected with the evidence.
 """
 
+import math
+from dataclasses import dataclass
+
 import duckdb
 
 from wattveil.errors import InvalidFileError
@@ -38,6 +41,8 @@ def check_plausible(
         return
     if rows.infers_minutes:
         _refuse_other_lengths(connection, rows, path)
+    elif options.minutes is not None:
+        _refuse_stated_minutes(connection, rows, options.minutes, path)
     part = ", register" if rows.has_registers else ""
     sample = f"""(
         SELECT meter, channel{part}, stamp_us, minutes, {kwh_sql(unit, "minutes")} AS kwh
@@ -107,6 +112,77 @@ def _refuse_other_lengths(
     Energy of an hour that is read as that of half an hour is twice the load. A single customer is
     left to the profiles, so that nobody's rows decide whether the others are read.
     """
+    found = _usual_gaps(connection, rows)
+    others = [gap for gap in found if gap.minutes != rows.minutes]
+    customers, differ = (sum(gap.customers for gap in some) for some in (found, others))
+    if not decide_for_all(differ, customers):
+        return
+    minutes, name = others[0].minutes, others[0].example
+    expected = (
+        f"one interval length ({rows.minutes} minutes is the most common), {_EACH_LENGTH}, or"
+        " minutes=… with implausible='accept' if all are of that length"
+    )
+    evidence = (
+        f"readings of {differ} of {customers} customers at another spacing,"
+        f" such as {minutes:g} minutes for {name!r}"
+    )
+    raise InvalidFileError(path, "interval lengths", expected, evidence)
+
+
+def _refuse_stated_minutes(
+    connection: duckdb.DuckDBPyConnection, rows: TableRows, stated: int, path: object
+) -> None:
+    """Reject the caller's length if the readings of many customers usually have a longer gap.
+
+    A shorter gap is an overlap.
+    """
+    found = _usual_gaps(connection, rows)
+    longer = [gap for gap in found if gap.minutes > stated]
+    customers, differ = (sum(gap.customers for gap in some) for some in (found, longer))
+    if decide_for_all(differ, customers):
+        usual = longer[0]
+        share = f"{math.floor(100 * usual.share)} % of the readings of a customer"
+        evidence = f"{share} are {usual.minutes:g} minutes apart"
+        raise contradicted_minutes(path, stated, evidence, _missing(usual.minutes / stated))
+
+
+def decide_for_all(differ: int, customers: int) -> bool:
+    """Whether so many customers differ that the source is refused.
+
+    A single one among several never decides whether the others are read.
+    """
+    return differ > _MAX_OTHER_LENGTHS * customers and not differ <= 1 < customers - 1
+
+
+def contradicted_minutes(path: object, stated: int, evidence: str, unless: str) -> InvalidFileError:
+    """Return the error about a length of intervals that the data contradict."""
+    told = (path, "interval lengths", f"intervals of {stated} minutes", evidence)
+    problem = f": minutes={stated} contradicts the file: {evidence}"
+    remedy = f"Omit `minutes`, or pass implausible='accept' if {unless}"
+    return InvalidFileError(*told, problem=problem, remedy=remedy)
+
+
+def _missing(times: float) -> str:
+    """Return which readings must be missing for a gap of so many intervals."""
+    if times == 2:  # noqa: PLR2004 - every second one
+        return "half of the readings are missing"
+    return (
+        f"{times - 1:g} of {times:g} readings are missing" if times.is_integer() else "it is right"
+    )
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """A usual gap between the readings of a customer, and who has it."""
+
+    minutes: float
+    customers: int
+    example: str
+    share: float  # of the gaps of these customers
+
+
+def _usual_gaps(connection: duckdb.DuckDBPyConnection, rows: TableRows) -> list[_Gap]:
+    """Return the usual gaps of customers with enough readings, the most frequent first."""
     found = connection.execute(f"""
         WITH steps AS (
             SELECT meter, stamp_us - lag(stamp_us) OVER (
@@ -117,27 +193,17 @@ def _refuse_other_lengths(
             SELECT meter, mode(distance_us) AS usual_us FROM steps
             WHERE distance_us > 0 GROUP BY meter
         ), known AS (
-            SELECT meter, usual_us / {MINUTE_US} AS minutes FROM steps JOIN usual USING (meter)
+            SELECT meter, usual_us / {MINUTE_US} AS minutes,
+                   count(*) FILTER (distance_us = usual_us) / count(*) AS share
+            FROM steps JOIN usual USING (meter)
             WHERE distance_us > 0 GROUP BY meter, usual_us
             HAVING count(*) >= {_MIN_READS} - 1
                 AND count(*) FILTER (distance_us % usual_us = 0) >= {_MULTIPLES} * count(*)
         )
-        SELECT minutes, count(*), min(meter) FROM known GROUP BY minutes ORDER BY count(*) DESC
+        SELECT minutes, count(*), min(meter), avg(share) FROM known
+        GROUP BY minutes ORDER BY count(*) DESC
     """).fetchall()
-    others = [row for row in found if row[0] != rows.minutes]
-    customers, differ = sum(row[1] for row in found), sum(row[1] for row in others)
-    if not others or (differ <= 1 < customers - 1) or differ <= _MAX_OTHER_LENGTHS * customers:
-        return
-    minutes, _, name = others[0]
-    expected = (
-        f"one interval length ({rows.minutes} minutes is the most common), {_EACH_LENGTH}, or"
-        " minutes=… if all are of that length"
-    )
-    evidence = (
-        f"readings of {differ} of {customers} customers at another spacing,"
-        f" such as {minutes:g} minutes for {name!r}"
-    )
-    raise InvalidFileError(path, "interval lengths", expected, evidence)
+    return [_Gap(*row) for row in found]
 
 
 def _is_long() -> str:

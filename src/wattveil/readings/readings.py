@@ -49,11 +49,11 @@ from wattveil.readings.row_positions import FileSpan, file_spans, positions_sql,
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
 from wattveil.readings.sources import (
-    NOT_UTF_8,
     REPLACEMENT,
     ScratchDatabase,
     add_meters,
     duckdb_reads,
+    not_utf_8,
 )
 from wattveil.readings.sql_text import literal
 from wattveil.readings.timestamps import MINUTE_US, midnights
@@ -458,7 +458,7 @@ def _named_layout(names: list[str], options: ReadOptions, path: str) -> FoundLay
         return find_layout(names, options, path=path)
     except InvalidFileError as error:
         if unread := [name for name in names if REPLACEMENT in name]:
-            raise InvalidFileError(path, "header", NOT_UTF_8, unread[0]) from error
+            raise not_utf_8(path, "header", unread[0]) from error
         raise
 
 
@@ -487,9 +487,8 @@ def allowed_lengths(
     """Accept the interval lengths that occur; there must be one."""
     if not found:
         daily = other is not None and other >= _DAILY_MINUTES
-        expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
-        if daily:
-            expected += "; daily totals have no load shape, export interval data instead"
+        expected = f"intervals of {schema.MINUTES_TEXT}"
+        remedy = "Daily totals have no load shape. Export interval data instead" if daily else ""
         shown = "none" if other is None else f"{other} minutes" + (", daily" if daily else "")
-        raise InvalidFileError(path, "interval lengths", expected, shown)
+        raise InvalidFileError(path, "interval lengths", expected, shown, remedy=remedy)
     return tuple(int(row[0]) for row in found)

@@ -43,7 +43,7 @@ _ENDINGS = re.compile(
     r"|sqlite3?))?(\.(gz|zst|zstd|bz2))?$",
     re.IGNORECASE,
 )
-NOT_UTF_8 = "UTF-8 text; for Latin-1, iconv -f latin1 -t utf8 FILE > NEW makes it"
+_LATIN_1 = "If it is Latin-1, convert it: iconv -f latin1 -t utf8 FILE > NEW"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
@@ -127,9 +127,8 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
-        raise InvalidFileError(
-            source, "source", "at least one file of readings; check the path", None
-        )
+        told = (source, "source", "at least one file of readings", None)
+        raise InvalidFileError(*told, remedy="Check the path")
     return found
 
 
@@ -149,7 +148,8 @@ def kind_of(files: list[Path]) -> Kind:
     first = _kind(files[0])
     for path in files[1:]:
         if (other := _kind(path)) is not first:
-            raise InvalidFileError(path, "first bytes", f"{first}, as in {files[0]}", str(other))
+            told = (path, "first bytes", f"{first}, as in {files[0]}", str(other))
+            raise InvalidFileError(*told, remedy="Read files of different formats separately")
     return first
 
 
@@ -199,12 +199,20 @@ def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
     original = re.search(r"Original Line: (.*)", message)
     text = original[1][:200] if original else ""
     if columns:
-        return InvalidFileError(path, where, f"{columns[1]} columns", f"{columns[2]}: {text}")
+        expected = f"{columns[1]} columns"
+        problem = f", {where}: expected {expected}; found {columns[2]}: {text!r}"
+        return InvalidFileError(path, where, expected, columns[2], problem=problem)
     if "unterminated quote" in message:
         return InvalidFileError(path, where, "a closing quote", text)
     if "unicode" in message.lower():
-        return InvalidFileError(path, where, NOT_UTF_8, text)
+        return not_utf_8(path, where, text)
     return InvalidFileError(path, where, "a readable table", message.split("\n", 1)[0][:300])
+
+
+def not_utf_8(path: object, where: str, text: str) -> InvalidFileError:
+    """Return the error about a text in another encoding."""
+    problem = "is not UTF-8" if where == "content" else f"is not UTF-8 ({where}: {text!r})"
+    return InvalidFileError(path, where, "UTF-8 text", text, problem=problem, remedy=_LATIN_1)
 
 
 def _magic(path: Path) -> bytes:
@@ -245,8 +253,9 @@ def _start(path: Path) -> bytes:
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         raise InvalidFileError(path, "content", "a complete compressed file", str(error)) from error
     if _UTF_16.match(start):
-        expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
-        raise InvalidFileError(path, "first bytes", expected, "UTF-16")
+        problem, remedy = "is UTF-16, not UTF-8", "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+        told = (path, "first bytes", "UTF-8 text", "UTF-16")
+        raise InvalidFileError(*told, problem=problem, remedy=remedy)
     return start
 
 
@@ -267,8 +276,9 @@ def _kind(path: Path) -> Kind:
 def _refuse_binary(path: Path) -> None:
     """Reject a binary file by its name; what is read elsewhere does not come here."""
     if (name := binary_name(_start(path))) is not None:
-        expected = "a CSV or Parquet file; save its table as one"
-        raise InvalidFileError(path, "first bytes", expected, name)
+        remedy = "Save its table as CSV or Parquet"
+        told = (path, "first bytes", "a CSV or Parquet file", name)
+        raise InvalidFileError(*told, problem=f"is {name}, which cannot be read", remedy=remedy)
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -70,6 +70,13 @@ MISTAKES = [
     Mistake(f"{RELEASE} --delta 0", 2, "--delta", "0", "above 0"),
     Mistake(f"{RELEASE} --target-error 0.1kW", 2, "--target-error", "0.1kW", "omitted with"),
     Mistake("release profiles.parquet --target-error 1", 2, "--target-error", "1", "0.1kW"),
+    Mistake(
+        f"{RELEASE} --clusters 800 --customers 500",
+        2,
+        "--clusters must be at most --customers (500); got 800. Rule of thumb: at most 50.",
+        "800",
+        "at most",
+    ),
     Mistake(f"{RELEASE} --clusters six", 2, "--clusters", "six", "a whole number"),
     Mistake(f"{RELEASE} --clusters 0", 2, "--clusters", "0", "at least 1"),
     Mistake(f"{RELEASE} --share segments=1", 2, "--share", "segments", "one of: clusters"),
@@ -98,6 +105,27 @@ MISTAKES = [
     Mistake(f"{RELEASE} --key utility.key.pub", 1, "utility.key.pub", "", "wattveil admin key"),
     Mistake(f"{RELEASE} --engine dask", 2, "--engine", "dask", "one of: local, spark"),
     Mistake(f"{RELEASE} --engine spark", 2, "--master", "", "such as local[2]"),
+    Mistake(
+        f"profiles readings.parquet {LONDON} --epsilon 1",
+        2,
+        "--epsilon is an option of `wattveil release`",
+        "--epsilon",
+        "release",
+    ),
+    Mistake(
+        f"profiles readings.parquet {LONDON} --period 2024-01-02 2024-01-01",
+        2,
+        "--period",
+        "2024-01-02, 2024-01-01",
+        "the first must be before the second",
+    ),
+    Mistake(
+        f"profiles readings.parquet {LONDON} --period March 2024-01-01",
+        2,
+        "--period",
+        "March",
+        "a date such as 2025-03-03",
+    ),
     Mistake(f"{RELEASE} --seed 1", 2, "--seed", "--seed", "No such option"),
     Mistake("release no.parquet --epsilon 1", 1, "PROFILES:", "no.parquet", "check the path"),
     Mistake("release readings.parquet --epsilon 1", 1, "readings.parquet", "", "wattveil profiles"),
@@ -353,6 +381,8 @@ def test_too_many_clusters_are_reported_before_the_plan(
         said.add(result.stderr)
         assert ("Continue?" in result.stderr) is not yes
         assert "600 segments for about 1,000 customers (public estimate)" in result.stderr
+        assert "leave about 1.7 customers per segment: noise will mask" in result.stderr
+        assert "minutes" not in result.stderr
     assert len(said) == 1
     result = CliRunner().invoke(app, [*command[:-4], "--clusters", "100", "--out", "new", "--yes"])
     assert "public estimate" not in result.stderr

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import zoneinfo
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,13 @@ import typer
 from typer.testing import CliRunner
 
 from wattveil.cli.data import profiles
-from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
-from wattveil.profiles import Profiles, build_profiles
+from wattveil.errors import (
+    AssumedTimeZoneWarning,
+    InvalidParameterError,
+    NoUsableReadingError,
+    UnmatchedAttributesWarning,
+)
+from wattveil.profiles import Profiles, build_profiles, profiles_from_readings
 from wattveil.profiles.quality import missing_share
 from wattveil.readings import read_readings
 
@@ -239,12 +245,12 @@ def test_profiles_of_utc_that_nobody_stated_are_warned_of(app: typer.Typer, tmp_
     rows = [f"a,{hour:%Y-%m-%dT%H:%M}+10:00,1" for hour in hours]
     (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
     words = [str(path), "--out", str(tmp_path / "p.parquet")]
-    assert "timezone: UTC, as no time zone" in " ".join(
+    assert "No --timezone given: the profiles are in UTC. State it, such as --timezone" in " ".join(
         CliRunner().invoke(app, words).output.split()
     )
     stated = CliRunner().invoke(app, [*words, "--timezone", "UTC"])
     assert "Warning" not in stated.output
-    with pytest.warns(AssumedTimeZoneWarning, match="as no time zone of the profiles"):
+    with pytest.warns(AssumedTimeZoneWarning, match="No timezone given: the profiles are in UTC"):
         build_profiles(read_readings(path))
 
 
@@ -256,7 +262,23 @@ def test_latin_1_is_named(app: typer.Typer, tmp_path: Path) -> None:
     ):
         (path := tmp_path / "r.csv").write_bytes(text.encode("latin-1"))
         result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
-        assert "iconv -f latin1 -t utf8" in " ".join(result.output.split())
+        remedy = "If it is Latin-1, convert it: iconv -f latin1 -t utf8 FILE > NEW."
+        assert "is not UTF-8" in result.output
+        assert result.output.rstrip().endswith(remedy)
+
+
+def test_a_length_that_the_file_contradicts_is_refused(app: typer.Typer, tmp_path: Path) -> None:
+    """In options of the command line; nothing is written."""
+    rows = [f"a,2025-01-{day:02} {hour:02}:00,1.{hour}" for day in (1, 2) for hour in range(24)]
+    (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+    words = [str(path), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
+    result = CliRunner().invoke(app, [*words, "--minutes", "30"])
+    assert result.exit_code == 1
+    assert (
+        "--minutes 30 contradicts the file: 100 % of the readings of a customer are 60 minutes"
+        " apart. Omit --minutes, or pass --implausible accept if half of the readings are missing."
+    ) in result.output
+    assert not (tmp_path / "p.parquet").exists()
 
 
 def test_what_is_neither_path_nor_table_is_refused_with_what_to_do() -> None:
@@ -339,7 +361,7 @@ def test_utf_16_is_named(app: typer.Typer, source: Path, tmp_path: Path, encodin
     path.write_text(source.read_text(encoding="utf-8"), encoding=encoding)
     result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
     assert result.exit_code == 1
-    assert "found UTF-16" in " ".join(result.output.split())
+    assert "is UTF-16, not UTF-8. Convert it: iconv" in " ".join(result.output.split())
 
 
 def test_the_first_line_of_excel_can_be_skipped(
@@ -374,3 +396,79 @@ def test_explain_prints_how_a_file_is_understood(app: typer.Typer, tmp_path: Pat
     refused = CliRunner().invoke(app, options)
     assert refused.exit_code == 1
     assert CliRunner().invoke(app, [str(path)]).exit_code == 2  # without --out
+
+
+def _homes(path: Path, names: list[str]) -> Path:
+    """Write 14 days of hourly readings of each home."""
+    stamps = [f"2025-01-{day:02} {hour:02}:00" for day in range(1, 15) for hour in range(24)]
+    rows = [f"{name},{stamp},1.{n % 7}" for name in names for n, stamp in enumerate(stamps)]
+    path.write_text("\n".join(["id,timestamp,kwh", *rows]))
+    return path
+
+
+def test_attributes_of_other_customers_are_named(app: typer.Typer, tmp_path: Path) -> None:
+    """None matches, or leading zeros are lost: a warning with one id of each side, and a row."""
+    names = [f"0{n}" for n in range(10)]
+    path = _homes(tmp_path / "r.csv", names)
+    words = [str(path), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet"), "--attributes"]
+    lost = tmp_path / "lost.csv"
+    lost.write_text("\n".join(["customer_id,class", *(f"{n},a" for n in range(10))]))
+    result = CliRunner().invoke(app, [*words, str(lost)])
+    output = " ".join(result.output.split())
+    assert "no customer of the readings is in lost.csv; compare the ids (for example 00 and 0)" in (
+        output
+    )
+    assert re.search(r"of these: without attributes │ +10 │", output)
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(["customer_id,class", *(f"{name},a" for name in names[1:]), "x,a"]))
+    result = CliRunner().invoke(app, [*words, str(few), "--json"])
+    expected = "1 customer (10 %) is not in few.csv; compare the ids (for example 00 and x)"
+    assert json.loads(result.stdout)["warnings"] == [expected]
+    readings = read_readings(path, timezone="UTC")
+    with pytest.warns(UnmatchedAttributesWarning, match="no customer of the readings is in lost"):
+        build_profiles(readings, attributes=lost)
+    right = tmp_path / "right.csv"
+    right.write_text("\n".join(["customer_id,class", *(f"{name},a" for name in names)]))
+    result = CliRunner().invoke(app, [*words, str(right)])
+    assert "Warning" not in result.output
+    assert "without attributes" not in result.output
+
+
+def test_a_missing_table_of_attributes_is_refused_first(app: typer.Typer, tmp_path: Path) -> None:
+    """Before readings are read, which may take minutes."""
+    words = [str(tmp_path / "no.csv"), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
+    result = CliRunner().invoke(app, [*words, "--attributes", str(tmp_path / "a.csv")])
+    assert result.exit_code == 1
+    assert "a.csv does not exist; check the path" in result.output
+    assert "no.csv" not in result.output
+
+
+def test_stamps_of_another_zone_have_a_hint(app: typer.Typer, tmp_path: Path) -> None:
+    """A local hour that does not exist; conflicts are mentioned only if there are any."""
+    stamps = [f"2025-03-{day:02} {hour:02}:00" for day in range(1, 16) for hour in range(24)]
+    rows = [f"a,{stamp},1.{n % 7}" for n, stamp in enumerate(stamps)]
+    (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+    words = [str(path), "--timezone", "America/New_York", "--out", str(tmp_path / "p.parquet")]
+    output = " ".join(CliRunner().invoke(app, words).output.split())
+    assert (
+        "1 reading is in an hour that does not exist in America/New_York. If the stamps are in UTC"
+        " or another zone, add --stamps-in UTC."
+    ) in output
+    assert "Conflicting" not in output
+    output = CliRunner().invoke(app, [*words, "--stamps-in", "UTC"]).output
+    assert "does not exist" not in output
+
+
+def test_no_customer_left_is_one_error_in_python_and_the_command(
+    app: typer.Typer, tmp_path: Path
+) -> None:
+    """With the reasons; before, Python returned no profiles without a word."""
+    rows = [f"a,2025-01-01 {hour:02}:00,1.{hour}" for hour in range(24)]
+    (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+    left = "no customer is left: 1 had readings on fewer than 14 days"
+    with pytest.raises(NoUsableReadingError, match=left):
+        profiles_from_readings(read_readings(path, timezone="UTC"))
+    words = [str(path), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert left in " ".join(result.output.split())

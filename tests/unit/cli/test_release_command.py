@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +14,10 @@ from typer.testing import CliRunner
 
 from tests.sample_bundles import product_names, some_profiles, without_plan_simulation
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
+from wattveil.bundle.report import quality_rows
 from wattveil.cli import app, release
 from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles
 
 LIGHT = ["--share", "clusters=0"]
 UNCONFIRMED = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
@@ -193,6 +196,30 @@ def test_only_a_plan_needs_no_profiles() -> None:
     told = run("release", "--epsilon", "2", *LIGHT, "--yes", code=2)
     assert "PROFILES is required" in told
     assert not Path("bundle").exists()
+
+
+def test_what_was_achieved_and_spent_is_reported() -> None:
+    """After the release, beside what was planned; the plan before it does not deny the cost."""
+    told = " ".join(run(*COMMAND, *LIGHT).split())
+    _, _, after = told.partition("Released to bundle")
+    rows = [row for row in quality_rows(read_manifest(Path("bundle"))) if row.achieved]
+    assert "Planned and achieved" in after
+    assert rows
+    assert all(word in after for row in rows for word in row.achieved.split())
+    assert after.endswith("Spent: epsilon 2, delta 1e-06")
+    assert "No budget has been spent" not in told
+    assert "No budget has been spent" in run(*COMMAND, *LIGHT, "--plan")
+
+
+def test_groups_of_profiles_without_attributes_are_refused_with_the_remedy() -> None:
+    """The file is named, and how it is made."""
+    profiles = Profiles.read_parquet("profiles.parquet")
+    replace(profiles, attributes={}).write_parquet("bare.parquet")
+    told = run(
+        "release", "bare.parquet", "--epsilon", "2", "--by", "class", "--levels", "a", code=1
+    )
+    remedy = "Build it with `wattveil profiles … --attributes FILE`."
+    assert f"bare.parquet has no attributes. {remedy}" in told
 
 
 def test_a_target_error_can_replace_epsilon() -> None:

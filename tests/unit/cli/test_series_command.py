@@ -1,6 +1,7 @@
 """The commands of `wattveil series`."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,25 @@ def check_stated_clipping(series: Path, warning: str) -> None:
     lengths = pq.read_table(series / "periods" / "001" / "tables" / "first_lengths.parquet")
     far = max(lengths["customers"].to_pylist()[-1], 0.0)
     assert "bands do not cover their load" in warning
-    assert f"{far:.0f} customers" in warning
+    assert f"an estimated {far:.0f} ± " in warning
+
+
+def check_texts(series: Path, added: dict[str, Any]) -> None:
+    """Clipping, and short texts in Python; a folder that exists is not overwritten."""
+    check_stated_clipping(series, added["warnings"][-1])
+    again = LoadSeries(series)
+    spent = f"epsilon {added['accrued_epsilon']:.2g} of 4"
+    assert repr(again) == f"LoadSeries('s': 2 of 9 periods released, {spent})"
+    assert repr(again.result()) == (
+        "SeriesResult(2026-Q1 to 2026-Q3, 2 groups, epsilon 4 in total)"
+    )
+    assert re.fullmatch(
+        r"VerificationReport\(accepted: (\d+) of \1 checks passed(, \d+ not run)?\)",
+        repr(again.verify()),
+    )
+    assert "already exists; a series is never overwritten" in run(
+        "init", series, *BUDGET, *ZONE, *GROUPS, code=3
+    )
 
 
 def test_a_series_from_beginning_to_end(place: Path) -> None:
@@ -62,7 +81,7 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert 0 < added["accrued_epsilon"] < added["epsilon"] == 4
     assert 0 < added["rho_left"] < 1
     assert "do not state their days" in added["warnings"][0]
-    check_stated_clipping(series, added["warnings"][-1])
+    check_texts(series, added)
     shown = run("show", series)
     assert "home" in shown
     assert "after two years" in shown

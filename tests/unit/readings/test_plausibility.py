@@ -378,8 +378,42 @@ def test_customers_of_several_lengths_are_refused_with_the_evidence(write: Write
         read_readings(path, timezone="UTC")
     with pytest.raises(InvalidFileError, match=expected):
         explain(path, ReadOptions(timezone="UTC"))
-    for options in ({"minutes": 30}, {"implausible": "accept"}):
+    with pytest.raises(InvalidFileError, match="minutes=30 contradicts the file"):
+        read_readings(path, timezone="UTC", minutes=30)
+    for options in ({"minutes": 30, "implausible": "accept"}, {"implausible": "accept"}):
         assert read_readings(path, timezone="UTC", **options).lengths == (30,)
+
+
+def test_stated_minutes_that_double_the_load_are_refused(write: Write) -> None:
+    """Of many customers: of one among 20, they are the caller's decision."""
+    hourly = write("id,timestamp,kwh", *_spaced("a", 60), *_spaced("b", 60))
+    message = (
+        r"minutes=30 contradicts the file: 100 % of the readings of a customer are 60 minutes"
+        r" apart\. Omit `minutes`, or pass implausible='accept' if half of the readings are missing"
+    )
+    with pytest.raises(InvalidFileError, match=message):
+        read_readings(hourly, timezone="UTC", minutes=30)
+    with pytest.raises(InvalidFileError, match="3 of 4 readings are missing"):
+        read_readings(hourly, timezone="UTC", minutes=15)
+    accepted = read_readings(hourly, timezone="UTC", minutes=30, implausible="accept")
+    assert accepted.lengths == (30,)
+    assert read_readings(hourly, timezone="UTC", minutes=60).lengths == (60,)
+    rows = [row for name in range(19) for row in _spaced(f"c{name:02}", 30)]
+    crowd = write("id,timestamp,kwh", *rows, *_spaced("alien", 60), name="crowd.csv")
+    assert read_readings(crowd, timezone="UTC", minutes=30).lengths == (30,)
+
+
+def test_start_and_end_of_a_file_contradict_stated_minutes(write: Write) -> None:
+    """Even of a single reading, which has no distance; a wrong end can be overruled."""
+    path = Path(__file__).parents[2] / "data" / "exports" / "octopus_30min.csv"
+    header, first = path.read_text().splitlines()[:2]
+    single = write(header, first)
+    for source in (path, single):
+        with pytest.raises(InvalidFileError, match="it states intervals of 30 minutes"):
+            read_readings(source, timezone="Europe/London", minutes=15)
+        read = read_readings(source, timezone="Europe/London", minutes=15, implausible="accept")
+        assert read.lengths == (15,)
+        assert read_readings(source, timezone="Europe/London", minutes=30).lengths == (30,)
 
 
 @pytest.mark.parametrize(
@@ -432,6 +466,42 @@ def test_a_unit_that_is_nowhere_stated_is_assumed_with_a_warning(write: Write) -
     )
     for path in (named, column):
         assert not read_readings(path, timezone="UTC").report.warnings
+
+
+def test_names_of_other_libraries_and_cases_are_understood(write: Write) -> None:
+    """An unknown argument has a suggestion; a unit is the same in any case; read_at is a stamp."""
+    path = write(*_lines("id,read_at,value", _LOADS, before="a,"))
+    with pytest.raises(InvalidParameterError) as refusal:
+        read_readings(path, tz="UTC")
+    assert str(refusal.value) == "unknown argument tz; did you mean timezone?"
+    read = read_readings(path, timezone="UTC", unit="kwh")
+    assert read.options.unit is MeasuredIn.KWH
+    assert read.report.rows_out == len(_LOADS)
+    assert "time stamps: start of the interval" in read.assumptions
+
+
+def test_the_remedy_follows_the_finding(write: Write, tmp_path: Path) -> None:
+    """Gas, bills, two conventions, texts that are no table: each with what to do, at the end."""
+    exports = Path(__file__).parents[2] / "data" / "exports"
+    gas, bills = exports / "pge_letterhead_gas_daily.csv", exports / "xcel_monthly_bills.csv"
+    with pytest.raises(InvalidFileError) as refusal:
+        read_readings(gas)
+    assert str(refusal.value) == (
+        f"{gas} contains gas or water (unit: therms), not electricity. Export the electricity"
+        " meter instead"
+    )
+    with pytest.raises(InvalidFileError, match=r"bills, which have no load shape.*\. Export"):
+        read_readings(bills)
+    starts, ends = exports / "octopus_30min.csv", exports / "datadis_hour_24.csv"
+    conventions = r"stamped with their end; .*stamped with their start\. Read the files of each"
+    with pytest.raises(InvalidFileError, match=conventions):
+        read_readings([starts, ends], timezone="UTC")
+    (junk := tmp_path / "junk.csv").write_text("{ this is, no\ntable 1")
+    with pytest.raises(InvalidFileError, match="neither a text table nor valid JSON"):
+        read_readings(junk)
+    lines = ["id,timestamp,kwh,quality", "a,2024-01-01 00:00,1,A", "a,2024", "a,x"]
+    with pytest.raises(InvalidFileError, match=r"line 3: expected 4 columns; found 2: 'a,2024'$"):
+        read_readings(write(*lines))
 
 
 def test_files_of_another_kind_are_named(tmp_path: Path) -> None:

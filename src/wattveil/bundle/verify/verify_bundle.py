@@ -56,7 +56,7 @@ _CONTENT = NotRun(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VerificationReport(Result):
     """Outcome of all checks of a bundle."""
 
@@ -66,6 +66,15 @@ class VerificationReport(Result):
     """Checks that were not run, each with the reason and the remedy: neither passed nor failed."""
     warnings: tuple[str, ...] = ()
     """What weakens the guarantee, although every check may hold."""
+
+    def __repr__(self) -> str:
+        """Show the outcome, and how many checks passed."""
+        passed = sum(finding.holds for finding in self.findings)
+        outcome = "accepted" if self.accepted else "REJECTED"
+        left = f", {len(self.not_run)} not run" if self.not_run else ""
+        return (
+            f"VerificationReport({outcome}: {passed} of {len(self.findings)} checks passed{left})"
+        )
 
     @property
     def accepted(self) -> bool:

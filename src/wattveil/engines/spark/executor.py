@@ -24,7 +24,8 @@ from pyspark.sql import SparkSession, functions
 from wattveil.compiled import stay_in_one_thread
 from wattveil.errors import InvalidParameterError, NoUsableReadingError
 from wattveil.profiles.build import build_profiles
-from wattveil.profiles.profiles import NO_USABLE_READING, ProfileAccount, ProfileRules
+from wattveil.profiles.profile_account import NO_USABLE_READING, ProfileAccount
+from wattveil.profiles.profiles import ProfileRules
 from wattveil.readings.formats.table import TableRows, add_midnights, find_rows
 from wattveil.readings.formats.table_columns import FoundLayout
 from wattveil.readings.options import MeasuredIn, ReadOptions

@@ -8,6 +8,7 @@ to the driver; executors write the profiles.
 
 import functools
 import json
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,10 +38,15 @@ from wattveil.engines.spark.executor import (
 from wattveil.engines.spark.spark_rows import SparkRows, quoted, unpersist
 from wattveil.engines.spark.spark_session import write_folder
 from wattveil.engines.spark.spark_sources import RowsSource, SparkSource, open_source, spark_reads
-from wattveil.errors import InvalidParameterError, NoUsableReadingError
+from wattveil.errors import (
+    InvalidParameterError,
+    NoUsableReadingError,
+    UnmatchedAttributesWarning,
+)
 from wattveil.profiles import TimeGrid
-from wattveil.profiles.build import attribute_table
-from wattveil.profiles.profiles import METADATA, ProfileAccount, ProfileRules, profiles_record
+from wattveil.profiles.attributes import attribute_table, unmatched_warning
+from wattveil.profiles.profile_account import ProfileAccount, no_customer_left
+from wattveil.profiles.profiles import METADATA, ProfileRules, profiles_record
 from wattveil.readings.formats.decimals import Decimals
 from wattveil.readings.formats.table import TableRows
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, MatrixTable, find_layout
@@ -132,6 +138,8 @@ class SparkBuild:
     account: ProfileAccount
     median_kw: float | None  # of the customers' mean loads; None without profiles
     largest_kw: float | None
+    warnings: tuple[str, ...] = ()
+    """About ids that the table of attributes lacks."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,7 +159,10 @@ class SparkReadings:
         self, rules: ProfileRules, *, attributes: str | Path | None = None
     ) -> SparkProfiles:
         """Average the readings of each customer into one profile; executors store them."""
-        return self.build(rules, attributes=attributes).profiles
+        build = self.build(rules, attributes=attributes)
+        if not build.account.profiles:
+            raise no_customer_left(build.account, build.account.readings.files[0])
+        return build.profiles
 
     def build(self, rules: ProfileRules, *, attributes: str | Path | None = None) -> SparkBuild:
         """Return the profiles with the account of every row."""
@@ -306,6 +317,11 @@ def _with_attributes(
     )
     [(median_kw, largest_kw, unmatched)] = facts.collect()
     account = replace(account, without_attributes=unmatched)
+    found = ""
+    if attributes is not None and names:
+        found = unmatched_warning(unmatched, account.profiles, Path(attributes))
+    if found:
+        warnings.warn(found, UnmatchedAttributesWarning, stacklevel=4)
     grid, flagged = plan.rules.grid, plan.options.estimated is Estimated.FLAG
     record = profiles_record(
         grid=grid,
@@ -320,6 +336,7 @@ def _with_attributes(
         account=account,
         median_kw=median_kw,
         largest_kw=largest_kw,
+        warnings=(found,) * bool(found),
     )
 
 

@@ -131,8 +131,11 @@ class FileColumns:
         self._connection.execute(f"COPY ({query}) TO {path} (FORMAT parquet)")
         return f"read_parquet({path})"
 
-    def _refuse(self, where: str, expected: str, found: object) -> InvalidFileError:
-        return InvalidFileError(self._path, where, f"{expected} ({self._known.name})", found)
+    def _refuse(
+        self, where: str, expected: str, found: object, *, remedy: str = ""
+    ) -> InvalidFileError:
+        told = (self._path, where, f"{expected} ({self._known.name})", found)
+        return InvalidFileError(*told, remedy=remedy)
 
     # -------------------------------------------------------------------------------- stamps
 
@@ -279,7 +282,7 @@ class FileColumns:
                 expected = "a unit such as kWh, Wh, MWh, kW or W"
                 raise self._refuse(f"column {ident(column)}", expected, word)
         if not factors and gas:
-            raise self._gas(f"unit {gas[0]}")
+            raise self._gas(f"unit: {gas[0]}")
         if len(powers) > 1:
             raise self._refuse(f"column {ident(column)}", "units of energy or of power", "both")
         self._power = powers == {True}
@@ -329,22 +332,20 @@ class FileColumns:
         """Reject a customer with rows in m³ and in kWh: the latter are gas too."""
         customer = self._one("customer")
         if customer is None:
-            raise self._gas(f"unit {gas[0]}")
+            raise self._gas(f"unit: {gas[0]}")
         electric = f"NOT bool_and({unit} IN {listed(gas)})"
         both = self._rows(f"""
             SELECT 1 FROM {self._scan.sql} GROUP BY {self._raw(customer)}
             HAVING bool_or({unit} IN {listed(gas)}) AND {electric} LIMIT 1
         """)
         if both:
-            raise self._gas(f"units {gas[0]} and kWh of one meter")
+            raise self._gas(f"units: {gas[0]} and kWh of one meter")
 
     def _gas(self, found: str) -> InvalidFileError:
-        return InvalidFileError(
-            self._path,
-            "unit",
-            f"electricity: export the electricity meter instead ({self._known.name})",
-            f"gas or water, {found}",
-        )
+        told = (self._path, "unit", f"electricity ({self._known.name})", f"gas or water, {found}")
+        problem = f"contains gas or water ({found}), not electricity"
+        remedy = "Export the electricity meter instead"
+        return InvalidFileError(*told, problem=problem, remedy=remedy)
 
     # ---------------------------------------------------------------------------------- rows
 

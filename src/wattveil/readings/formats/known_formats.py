@@ -75,6 +75,7 @@ class KnownFormat:
     words: Mapping[str, str] = field(default_factory=dict)
     direction_part: str = ""
     refuse: str = ""
+    instead: str = ""
     head: str = ""
     names: Sequence[str] = ()
 

@@ -27,19 +27,19 @@ from pathlib import Path
 import duckdb
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
-from wattveil.readings.formats.file_columns import GAS, FileColumns, StagedPart, listed
+from wattveil.readings.formats.file_columns import GAS, StagedPart, listed
+from wattveil.readings.formats.interval_lengths import LengthColumns
 from wattveil.readings.formats.known_formats import (
     KnownFormat,
     Recognised,
     day_slots,
     stamp_columns,
 )
-from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
+from wattveil.readings.formats.resampling import Resampling
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
 from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.row_checks import CONTRADICTED
 from wattveil.readings.row_positions import ROW_COLUMN, FileSpan, file_spans, rows_by_file
-from wattveil.readings.schema import ALLOWED_MINUTES, MINUTES_TEXT
 from wattveil.readings.sql_text import ident, literal, literals
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
@@ -114,27 +114,36 @@ def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
 
 def refuse_known(found: Recognised, path: object) -> InvalidFileError:
     """Return the error about a format that cannot be read."""
-    expected = f"interval readings of electricity; {found.format.refuse}"
-    return InvalidFileError(path, "format", expected, found.format.name)
+    name = found.format.name
+    told = (path, "format", "interval readings of electricity", name)
+    problem = f"{found.format.refuse} (format: {name})"
+    return InvalidFileError(*told, problem=problem, remedy=found.format.instead)
 
 
 def _check_alike(first: FoundLayout | None, layout: FoundLayout, part: StagedPart) -> None:
     """Reject formats in one source whose rows cannot be one table."""
     if first is None:
         return
-    same = (first.stamp, first.cumulative, first.zone) == (
-        layout.stamp,
-        layout.cumulative,
-        layout.zone,
-    )
-    if not same:
-        expected = (
-            "files with the same time-stamp and value conventions; read the others separately"
+    one, other = _convention(first), _convention(layout)
+    if one != other:
+        name = part.found.format.name
+        told = (part.files[0], "format", f"files of one convention ({one})", name)
+        problem = f"({name}) has {other}; the files before it have {one}"
+        remedy = (
+            "Read the files of each format separately, in Python with"
+            " read_readings(FILES).write_parquet(…); what it writes can be read together"
         )
-        raise InvalidFileError(part.files[0], "format", expected, part.found.format.name)
+        raise InvalidFileError(*told, problem=problem, remedy=remedy)
 
 
-class _Stager(FileColumns):
+def _convention(layout: FoundLayout) -> str:
+    """Return the meaning of time stamps and values, which must be that of all files."""
+    if layout.cumulative:
+        return "register reads"
+    return f"energy of intervals, stamped with their {layout.stamp.value}"
+
+
+class _Stager(LengthColumns):
     """Writes the SELECT of one part, and runs it."""
 
     def run(self) -> tuple[Path, FoundLayout]:
@@ -162,6 +171,7 @@ class _Stager(FileColumns):
             kept = Resampling(self._rows, self._write, self._refuse).registers(kept)
         kept = self._with_minutes(kept)
         self._refuse_long_intervals(kept)
+        self._refuse_other_minutes(kept)
         if self._compared_length() is not None:
             self.notes[CONTRADICTED] = self._count(f"{kept} WHERE stated_minutes <> minutes")
         kind = "make_timestamptz" if aware else "make_timestamp"
@@ -217,11 +227,6 @@ class _Stager(FileColumns):
     def _count(self, rows: str) -> int:
         return int(str(self._rows(f"SELECT count(*) FROM {rows}")[0][0]))
 
-    def _compared_length(self) -> str | None:
-        """Return the column of lengths that is not used, because senders state them wrongly."""
-        by_stamps = self._known.minutes == "spacing" and self._options.minutes is None
-        return self._one("duration") if by_stamps else None
-
     def _refuse_open_quotes(self) -> None:
         """Reject a field over several lines: a quote that is not closed swallows readings."""
         fields = [f"{ident(name)}::VARCHAR" for name in self._scan.types]
@@ -270,9 +275,6 @@ class _Stager(FileColumns):
             self._text,
         )
 
-    _day_minutes: int | None = None
-    _end_us = "NULL::BIGINT"
-
     def _rows_sql(self, stamp_us: str) -> str:
         columns, structs = self._unpivoted()
         decimals = self._decimals(columns)
@@ -287,8 +289,8 @@ class _Stager(FileColumns):
         keep = self._keep_sql()
         number = decimals.number("v.text")
         minutes = self._minutes_sql()
-        compared = self._compared_length()
-        stated = f"{self._lengths_sql(compared)} AS stated_minutes," if compared else ""
+        compared = self._compared_sql
+        stated = f"{compared} AS stated_minutes," if compared else ""
         return f"""
             SELECT row, {stated} {"v.customer" if matrix else "customer"} AS customer,
                    stamp_us + v.late_us AS stamp_us, {minutes} AS minutes,
@@ -334,114 +336,8 @@ class _Stager(FileColumns):
         self.left_out.update({str(reason): count for reason, count in found.items()})
         if not kept and found:
             if GAS in found:
-                raise self._gas("in all rows")
+                raise self._gas("all rows")
             raise NoUsableReadingError(self._path, "all rows", "a reading", next(iter(found)))
-
-    # ------------------------------------------------------------------------------- lengths
-
-    def _minutes_sql(self) -> str:
-        """Write the length of a row's interval; NULL if the distance of rows decides."""
-        if self._options.minutes is not None:
-            return str(self._options.minutes)
-        if self._day_minutes is not None:
-            return str(self._day_minutes)
-        if isinstance(self._known.minutes, int):
-            return str(self._known.minutes)
-        if self._known.minutes == "spacing" or self._known.cumulative:
-            return "NULL::INTEGER"
-        if column := self._one("minutes"):
-            return self._stated_minutes(column)
-        return self._between_sql()
-
-    def _stated_minutes(self, column: str) -> str:
-        words = {word: _minutes_of(word) for word in self._distinct(self._text(column))}
-        unknown = [w for w, minutes in words.items() if minutes is None and plain_name(w)]
-        if unknown:
-            expected = "lengths such as PT15M, 15 or 60min"
-            raise self._refuse(f"column {ident(column)}", expected, unknown[0])
-        return self._lengths_sql(column)
-
-    def _lengths_sql(self, column: str) -> str:
-        """Write the length that a column states; NULL if it is no length."""
-        words = {word: _minutes_of(word) for word in self._distinct(self._text(column))}
-        whens = " ".join(
-            f"WHEN {literal(word)} THEN {minutes}" for word, minutes in words.items() if minutes
-        )
-        return f"CASE {self._text(column)} {whens} END" if whens else "NULL::INTEGER"
-
-    def _between_sql(self) -> str:
-        """Write the distance of start and end; ends may be the last minute of the interval."""
-        end, end_date, end_time = (self._one(r) for r in ("end", "end_date", "end_time"))
-        if end:
-            text, where = self._text(end), f"column {ident(end)}"
-        elif end_time and (day := end_date or self._one("date")):
-            text, where = self._joined(day, end_time), f"column {ident(end_time)}"
-        else:
-            return "NULL::INTEGER"
-        reader = self._read_stamps(text, where)
-        self._end_us = reader.sql
-        distance = f"((({reader.sql}) - stamp_us) // {MINUTE_US} + {DAY_MINUTES}) % {DAY_MINUTES}"
-        whole = f"(CASE WHEN {distance} % 5 = 4 THEN {distance} + 1 ELSE {distance} END)"
-        days = f"(({reader.sql}) - stamp_us) // {MINUTE_US}"
-        return (
-            f"CASE WHEN {whole} IN {ALLOWED_MINUTES} THEN {whole}"
-            f" WHEN {days} >= {DAY_MINUTES - 60} THEN {days} END"
-        )
-
-    def _with_minutes(self, rows: str) -> str:
-        """Give rows without a length the most common distance of rows on their day."""
-        missing = self._rows(f"SELECT count(*) FROM {rows} WHERE minutes IS NULL")[0][0]
-        if not missing:
-            return rows
-        per_day = f"customer, register, channel, stamp_us // {DAY_US}"
-        whole = self._rows(f"""
-            SELECT mode(us // {MINUTE_US}) FROM (
-                SELECT stamp_us - lag(stamp_us) OVER (
-                    PARTITION BY customer, register, channel ORDER BY stamp_us) AS us FROM {rows}
-            ) WHERE us > 0
-        """)[0][0]
-        stated = self._rows(f"SELECT mode(minutes) FROM {rows} WHERE minutes IS NOT NULL")[0][0]
-        usual = stated or whole
-        if usual is None:
-            raise self._refuse("time stamps", "several readings, or minutes=…", "one of a kind")
-        if stated or self._known.cumulative:
-            late = (
-                f"end_us < stamp_us AND end_us % {DAY_US} <> 0"
-                if self._known.trust_ends
-                else "false"
-            )
-            return f"""(
-                SELECT * REPLACE (
-                    CASE WHEN {late} THEN end_us - {usual} * {MINUTE_US} ELSE stamp_us END
-                        AS stamp_us,
-                    coalesce(minutes, {usual}) AS minutes
-                ) FROM {rows}
-            )"""
-        named = self._write(
-            "spaced",
-            f"""
-            SELECT * EXCLUDE (us), CASE WHEN us > 0 THEN us // {MINUTE_US} END AS distance
-            FROM (SELECT *, stamp_us - lag(stamp_us) OVER (
-                      PARTITION BY {per_day} ORDER BY stamp_us) AS us FROM {rows})
-        """,
-        )
-        return f"""(
-            SELECT * REPLACE (coalesce(mode(distance) OVER (PARTITION BY {per_day}), {usual})
-                              AS minutes) FROM {named}
-        )"""
-
-    def _refuse_long_intervals(self, rows: str) -> None:
-        """Reject daily and monthly totals by name."""
-        found = self._rows(f"SELECT mode(minutes), count(*) FROM {rows}")[0]
-        usual = int(str(found[0] or 0))
-        shortest, longest = DAY_MINUTES - 60, DAY_MINUTES + 60
-        if usual >= shortest:
-            kind = "daily totals" if usual <= longest else "totals of several days"
-            expected = "intervals of at most 60 minutes; export the interval data instead"
-            raise self._refuse("interval lengths", expected, kind)
-        if usual not in ALLOWED_MINUTES:
-            expected = f"intervals of {MINUTES_TEXT}, or minutes=…"
-            raise self._refuse("interval lengths", expected, f"{usual} minutes")
 
     def _assumptions(self) -> tuple[str, ...]:
         found = [f"format: {self._known.name}, by {self._found.evidence}"]
@@ -458,25 +354,17 @@ class _Stager(FileColumns):
         if self._known.layout != "rows":
             found.append(f"layout: {self._known.layout}")
         if self._inferred_end:
-            found.append("stamp: end of its interval, as the first is one interval after midnight")
+            found.append(
+                "time stamps: end of the interval, as the first is one interval after midnight"
+            )
         elif self._known.unknown or self._known.generic:
-            found.append(f"stamp: {self._stamp_is.value} of its interval")
+            found.append(f"time stamps: {self._stamp_is.value} of the interval")
         elif self._known.stamp == "instant":
             read = "register reads" if self._known.cumulative else "samples"
             found.append(f"time stamps: instants of {read}")
         else:
-            found.append(f"stamp: {self._known.stamp} of its interval")
+            found.append(f"time stamps: {self._known.stamp} of the interval")
         return tuple(found)
-
-
-def _minutes_of(text: str) -> int | None:
-    """Return the minutes that a text such as PT15M, 15, 60min or PT1H names."""
-    name = plain_name(text).replace("_", "")
-    if found := re.fullmatch(r"(?:pt)?(\d+)(?:m|min|mins|minutes?)?", name):
-        return int(found[1])
-    if found := re.fullmatch(r"(?:pt)?(\d+)(?:h|hr|hour|hours)", name):
-        return 60 * int(found[1])
-    return {"hourly": 60, "hour": 60, "quarterhour": 15, "halfhour": 30, "p1d": 1440}.get(name)
 
 
 def _structs(cells: Sequence[tuple[str, str, str, int, str]], text: Callable[[str], str]) -> str:

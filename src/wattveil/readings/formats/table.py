@@ -315,7 +315,7 @@ def find_rows(
         stamp = replace(stamp, aware=True)
         is_local = True
     if found.zone == "UTC":
-        stamp = replace(stamp, aware=True, inferred="stamp: UTC, by the format")
+        stamp = replace(stamp, aware=True, inferred="clock of the time stamps: UTC, by the format")
     assumptions = list(found.assumptions) + ([stamp.inferred] if stamp.inferred else [])
     decimals = None
     if all(scan.types[name] == "VARCHAR" for name in values):

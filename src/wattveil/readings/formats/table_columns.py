@@ -26,8 +26,8 @@ _CUSTOMER = [
 ]
 _STAMP_START = [
     *("start_utc", "timestamp_utc", "timestamp", "start", "interval_start", "start_time"),
-    *("datetime", "date_time", "tstp", "local_15min", "reading_time", "read_time", "ts", "time"),
-    *("dt", "utc", "zeitpunkt", "messzeitpunkt", "zeitstempel", "datum_und_zeit"),
+    *("datetime", "date_time", "tstp", "local_15min", "reading_time", "read_time", "read_at"),
+    *("ts", "time", "dt", "utc", "zeitpunkt", "messzeitpunkt", "zeitstempel", "datum_und_zeit"),
     *("datum_und_uhrzeit", "tidpunkt", "fecha_hora", "horodate"),
 ]
 _STAMP_END = ["end_utc", "interval_end", "end_time", "end", "read_end"]
@@ -451,7 +451,7 @@ class ColumnSearch:
         if self.options.stamp is not None or self.options.cumulative:
             return self.options.stamp or Stamp.START
         end = Stamp.END if self.plain[name] in _STAMP_END else Stamp.START
-        self.assumptions.append(f"stamp: names the {end.value} of its interval")
+        self.assumptions.append(f"time stamps: {end.value} of the interval")
         return end
 
     def _value(self) -> tuple[str, MeasuredIn]:
