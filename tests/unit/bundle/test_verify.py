@@ -81,7 +81,7 @@ def test_an_archive_is_verified_and_read_like_its_folder(whole: Path, tmp_path: 
     with zipfile.ZipFile(outside, "w") as packed:
         packed.writestr("../manifest.json", "{}")
     (tmp_path / "text.zip").write_text("no archive")
-    for name, rule in (("outside", "names of files inside it"), ("text", "its zip archive")):
+    for name, rule in (("outside", "names of files inside it"), ("text", "nor a zip archive")):
         with pytest.raises(InvalidFileError, match=rule):
             read_bundle(tmp_path / f"{name}.zip")
         assert CliRunner().invoke(app, ["verify", str(tmp_path / f"{name}.zip")]).exit_code == 1
