@@ -346,7 +346,7 @@ def test_budgets_are_raised_with_a_reason(ledger: Ledger) -> None:
         ("reason must be given", {"reason": " "}),
         ("an administrator", {"by": "ann"}),
         ("one that is registered", {"name": "barns"}),
-        ("a principal that exists", {"principal": "eve"}),
+        ("there is no principal named eve", {"principal": "eve"}),
     ]
     usual = {"name": "homes", "allowance": LARGER, "by": "owner", "reason": "because"}
     for words, change in refused:

@@ -630,7 +630,7 @@ def test_shapes_have_columns_without_a_unit() -> None:
 def test_a_bundle_draws_the_curves_that_are_asked_for(shared: Path) -> None:
     """A table of load curves is drawn, any other refused with the names of those that can be."""
     published = wattveil.read_bundle(bundle(shared))
-    assert "% of the time" in published.plot("load_duration").layout.xaxis.title.text
+    assert "% of the average day" in published.plot("load_duration").layout.xaxis.title.text
     with pytest.raises(InvalidParameterError, match="load_shapes"):
         published.plot("groups")
 
