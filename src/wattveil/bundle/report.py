@@ -150,7 +150,7 @@ def _quality_table(
     manifest: Manifest, products: Sequence[Product], tables: Mapping[str, Table]
 ) -> PageTable:
     """Return budget and expected quality of each product, beside what was achieved."""
-    errors = {}
+    errors: dict[str, str] = {}
     for product in products:
         errors.update(product.released_errors(tables))
     rows: list[tuple[str, ...]] = []
