@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from wattveil.bundle.produce import check_list, read_customer_list, release_bund
 from wattveil.bundle.report import quality_rows
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work
 from wattveil.products.public_estimate import rounding_notes
@@ -112,7 +112,10 @@ def release(
         _check_profiles(context, profiles, plan=plan)
         target_kw = _target_kw(context.params["epsilon"], target_error)
         spark = chosen_engine(engine, master)
-        grid, write_bundle = _assumed() if profiles is None else _opened(profiles, spark, request)
+        with _attributes_named(profiles):
+            grid, write_bundle = (
+                _assumed() if profiles is None else _opened(profiles, spark, request)
+            )
         show_rounding(console, context.params)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
@@ -131,8 +134,7 @@ def release(
         if plan and as_json:
             typer.echo(json.dumps(_plan_record(planned), indent=2))
         if not as_json:
-            show_plan(console, planned, spends=yes and not plan)
-            show_assumptions(console, context, planned.request, has_profiles=profiles is not None)
+            _show_before(console, context, planned, unspent=plan or not yes)
         for warning in rule_warnings(request, _requests_beside(out)):
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if plan:
@@ -162,6 +164,31 @@ def release(
     console.print(f"Spent: epsilon {spent.epsilon:g}, delta {spent.delta:g}", highlight=False)
 
 
+def _show_before(
+    console: Console, context: typer.Context, planned: ReleasePlan, *, unspent: bool
+) -> None:
+    """Print the plan; where it ends there, or a question follows, also that nothing is spent."""
+    show_plan(console, planned)
+    show_assumptions(
+        console, context, planned.request, has_profiles=context.params["profiles"] is not None
+    )
+    if unspent:
+        console.print("No budget has been spent.")
+
+
+@contextmanager
+def _attributes_named(path: str | None) -> Iterator[None]:
+    """Name the remedy if groups are requested of profiles that have no attribute at all."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        if error.field != "by" or not error.rule.endswith(one_of(())):
+            raise
+        told = (path, "attributes", f"the attribute {error.value}", None)
+        remedy = "Build it with `wattveil profiles … --attributes FILE`"
+        raise InvalidFileError(*told, problem="has no attributes", remedy=remedy) from None
+
+
 def _show_achieved(console: Console, manifest: Manifest) -> None:
     """Print planned and achieved qualities, from the manifest alone."""
     rows = [row for row in quality_rows(manifest) if row.achieved]
@@ -182,10 +209,6 @@ def _opened(
     The rows stay in that function: the code that chooses the plan holds none.
     """
     rows = Profiles.read_parquet(path) if spark is None else spark.read_profiles(path)
-    if request.by is not None and not rows.attributes:
-        told = (path, "attributes", f"the attribute {request.by}", None)
-        remedy = "Build it with `wattveil profiles … --attributes FILE`"
-        raise InvalidFileError(*told, problem="has no attributes", remedy=remedy)
     if request.by is not None:  # a wrong name is refused before the plan, which takes a while
         _ = Work(profiles=rows, request=request).groups
     return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
@@ -282,11 +305,8 @@ def is_default(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "DEFAULT"
 
 
-def show_plan(console: Console, plan: ReleasePlan, *, spends: bool = False) -> None:
-    """Print the split of the budget over products and their expected errors.
-
-    ``spends`` if the release follows without a question.
-    """
+def show_plan(console: Console, plan: ReleasePlan) -> None:
+    """Print the split of the budget over products and their expected errors."""
     guarantee = plan.guarantee
     is_global = guarantee.tier is Tier.GLOBAL
     tier = "" if is_global else " (instance tier, not differential privacy)"
@@ -309,7 +329,6 @@ def show_plan(console: Console, plan: ReleasePlan, *, spends: bool = False) -> N
     console.print(
         f"Computed from public numbers only, for {plan.request.customers:,} customers of about"
         f" {plan.request.typical_kw:g} kW; {plan.request.clipping}."
-        + ("" if spends else " No budget has been spent.")
     )
     if plan.request.levels:
         console.print(
