@@ -65,13 +65,15 @@ class InvalidParameterError(WattveilError, ValueError):
     field, rule, value
         Name of the argument, what it must be, and what it is.
     text
-        The whole text, where "field must be rule, got field=value" would not read well.
+        The whole text, where "field must be rule, got field=value" would not read well. The command
+        line shows it unchanged if it is a sentence with a full stop.
     """
 
     def __init__(self, field: str, rule: str, value: object, *, text: str | None = None) -> None:
         self.field = field
         self.rule = rule
         self.value = value
+        self.text = text
         if text is None and rule.startswith(UNKNOWN_FIELD):
             text = f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
         super().__init__(text or f"{field} must be {rule}, got {field}={value!r}")
@@ -92,15 +94,21 @@ class InvalidFileError(WattveilError, ValueError):
         What should be there.
     found
         What is there; None if nothing is.
+    text
+        The problem, where "expected …, found …" would not read well.
     """
 
-    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+    def __init__(
+        self, path: object, where: str, expected: str, found: object, *, text: str | None = None
+    ) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
         seen = "found nothing" if found is None else f"found {found!r}"
-        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
+        super().__init__(f"{path}, {where}: {text or f'expected {expected}, {seen}'}")
+        if text is not None:
+            self.problem = text
 
 
 class NoUsableReadingError(InvalidFileError):

@@ -168,7 +168,9 @@ def print_error(message: str) -> None:
 def explained(error: Exception, context: typer.Context | None = None) -> str:
     """Return the message of an error in terms of the command line: options instead of arguments."""
     match error:
-        case InvalidParameterError() if not error.rule.startswith(UNKNOWN_FIELD):
+        case InvalidParameterError() if not (
+            error.rule.startswith(UNKNOWN_FIELD) or (error.text or "").endswith(".")
+        ):
             names = _options(context, error.field)
             got = _as_typed(error.value)
             rule = _in_options(error.rule, context)

@@ -136,7 +136,8 @@ def synthesize(
     buses: Annotated[
         Path | None,
         typer.Option(
-            help="CSV of buses (bus, kv, phases, customers): customers become loads at them."
+            help="CSV of buses (bus, kv, phases, customers, connection): customers become loads at"
+            " them."
         ),
     ] = None,
     power_factor: Annotated[
@@ -200,7 +201,12 @@ def synthesize(
     with refusals(context), notices(), working(console) as started:
         spark = chosen_engine(engine, master)
         weather = None if temperatures is None else read_temperatures(temperatures)
-        sample = YearSample(None if first_day is None else first_day.date(), days, weather)
+        sample = YearSample(
+            None if first_day is None else first_day.date(),
+            days,
+            weather,
+            None if temperatures is None else temperatures.name,
+        )
         if not years and sample != YearSample():
             rule = "given with --first-day, --days or --temperatures"
             raise InvalidParameterError("years", rule, years)

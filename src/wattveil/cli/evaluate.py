@@ -12,7 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.bundle.customer_files import check_order
+from wattveil.bundle.customer_files import check_order, synthetic_timezone
 from wattveil.cli.option_groups import STATISTICS, AsJson, Report
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
 from wattveil.grid.grid_page import write_grid_page
@@ -110,7 +110,11 @@ def evaluate(
     report: Report = None,
     margin: Margin = DEFAULT_MARGIN,
     timezone: Annotated[
-        str | None, typer.Option(help="For readings: time zone of the days; UTC if omitted.")
+        str | None,
+        typer.Option(
+            help="For readings: time zone of the days; that of synthetic years in Parquet if"
+            " omitted, else UTC."
+        ),
     ] = None,
     clusters: ControlClusters = 6,
     repeats: Annotated[
@@ -128,7 +132,8 @@ def evaluate(
         check_folders({"report": report})
         check_order(real, synthetic, field="real")
         known_margin(margin)
-        both = usual_populations(read_populations(real, synthetic, timezone=timezone))
+        zone = timezone or synthetic_timezone(synthetic)
+        both = usual_populations(read_populations(real, synthetic, timezone=zone))
         with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("measuring", total=repeats)
             found = evaluate_load(

@@ -85,20 +85,23 @@ def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
         "customers": 2,
         "group": None,
         "seed": 7,
+        "years": False,
         "wattveil": version("wattveil"),
     }
-    for name in ("some.parquet", "some.dss", "some.xml"):
+    loads = {**expected, "power_factor": 0.9}
+    for name in ("some.parquet", "some.xml"):
         write_customers(bundle, tmp_path / name, customers=2, seed=7)
-    for kind in ("pandapower", "simbench", "gridlabd", "series"):
-        write_customers(bundle, tmp_path / kind, customers=2, seed=7, kind=kind)
+    for name in ("some.dss", "pandapower", "simbench", "gridlabd", "series"):
+        kind = None if name == "some.dss" else name
+        write_customers(bundle, tmp_path / name, customers=2, seed=7, kind=kind, power_factor=0.9)
     assert Profiles.read_parquet(tmp_path / "some.parquet").rules == {"synthetic": expected}
     title = (tmp_path / "some.xml").read_text().split("title>")[1].removesuffix("</")
     first = (tmp_path / "some.dss").read_text().splitlines()[0]
     model = (tmp_path / "gridlabd" / "customers.glm").read_text().splitlines()[0]
-    for text in (first, model, unescape(title)):
-        assert json.loads(text[text.index("{") :]) == expected
+    for text, stated in ((first, loads), (model, loads), (unescape(title), expected)):
+        assert json.loads(text[text.index("{") :]) == stated
     for kind in ("pandapower", "simbench", "series"):
-        assert json.loads((tmp_path / kind / "origin.json").read_text()) == expected
+        assert json.loads((tmp_path / kind / "origin.json").read_text()) == loads
 
 
 def test_the_command(whole: Path, tmp_path: Path) -> None:
