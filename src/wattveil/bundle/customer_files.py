@@ -333,7 +333,7 @@ def _chosen_format(out: str | Path, name: str | None, *, spark: bool) -> Custome
             raise InvalidParameterError("out", rule, str(out))
         return endings[ending]
     if name not in FORMATS:
-        raise InvalidParameterError("format", one_of(FORMATS), name)
+        raise InvalidParameterError("kind", one_of(FORMATS), name)
     chosen = FORMATS[name]
     if ending != chosen.ending:
         rule = f"a file whose name ends in {chosen.ending}" if chosen.ending else "a folder"

@@ -120,7 +120,7 @@ def show_report(
         text = f"Not run: {one.check}, because {one.reason}. {one.remedy}"
         console.print(plain(text), highlight=False)
     for warning in report.warnings:
-        console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
+        console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
 
 
 def synthesize(
@@ -229,7 +229,7 @@ def synthesize(
         note = _group_text(bundle, group, mean, years=years)
     for warning in (found, *(one.warning for one in (response, mean) if one is not None)):
         if warning:
-            console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
+            console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
         if response is not None:

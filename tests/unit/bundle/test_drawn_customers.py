@@ -200,7 +200,7 @@ def test_the_table_of_customers(tmp_path: Path) -> None:
     [
         ("some.csv", {"kind": "pandapower"}, "out"),
         ("some", {"kind": "opendss"}, "out"),
-        ("some", {"kind": "excel"}, "format"),
+        ("some", {"kind": "excel"}, "kind"),
         ("some", {}, "out"),
         ("some.csv", {"buses": Path("buses.csv")}, "buses"),
         ("some.dss", {"power_factor": 0.0}, "power_factor"),

@@ -138,6 +138,23 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, MODEL}
 
 
+def test_an_unknown_format_is_named_by_its_option(whole: Path, tmp_path: Path) -> None:
+    """The message has the option, not the argument of Python."""
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(tmp_path / "x")]
+    refused = CliRunner().invoke(app, [*command, "--format", "pandapwr"], terminal_width=300)
+    assert refused.exit_code == 2
+    assert "--format must be one of" in refused.output
+
+
+def test_warnings_begin_alike(whole: Path, tmp_path: Path) -> None:
+    """Of a voltage, as of all else."""
+    buses = tmp_path / "buses.csv"
+    buses.write_text("bus,kv,phases\nmain,0.4,1\n")
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(tmp_path / "x.dss")]
+    told = CliRunner().invoke(app, [*command, "--buses", str(buses)], env={"COLUMNS": "300"})
+    assert "Warning: Bus main: phases is 1 and kv is 0.4." in told.output
+
+
 def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) -> None:
     """An existing file is kept unless --force is given."""
     out = tmp_path / "mine.csv"

@@ -229,6 +229,8 @@ def test_days_survive_files_and_change_the_fingerprint(profiles: Profiles, tmp_p
 def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> None:
     """Two weeks, the year and the levels, with numbers in words; one week of a fortnight."""
     page = (bundle / "report.html").read_text(encoding="utf-8")
+    assert "2025-03-05 to 2025-04-01" in page  # days of the data
+    assert "did not state their dates" not in page
     for text in ("Synthetic years", "Week from 2025-03-10", "Common level of days"):
         assert text in page
     assert "coincident peak is" in page
@@ -241,8 +243,9 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
     figures = [*Years().figures(tables, Choice(request=REQUEST, grid=grid))]
     assert [one.title for one in figures[:2]] == [
         "Week from 2025-03-10",
-        "The year of all synthetic customers",
+        "Every day of all synthetic customers",
     ]
+    assert figures[1].figure.layout.xaxis.ticktext[:2] == ("5 Mar", "6 Mar")  # no months
     assert not [*Years().figures({}, Choice(request=REQUEST, grid=grid))]
     assert not Years().headline({}, Choice(request=REQUEST, grid=grid)).sentence
 
@@ -250,8 +253,11 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
 def test_what_was_achieved_is_not_known(bundle: Path) -> None:
     """Beside each planned difference with its range, the report says why there is none."""
     page = (bundle / "report.html").read_text(encoding="utf-8")
-    for name, planned in (("coincident peak", "-10 % (-20 to 10)"), ("annual energy", "0 % (-10")):
-        row = page.partition(f"difference of the {name} from real")[2].partition("</tr>")[0]
+    for name, planned in (
+        ("coincident peak", "-10 % (-20 to +10)"),
+        ("energy over the released days", "0 % (-10"),
+    ):
+        row = page.partition(f"synthetic minus real {name}")[2].partition("</tr>")[0]
         assert planned in row
         assert "not known without the data" in row
 

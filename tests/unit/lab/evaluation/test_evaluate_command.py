@@ -55,6 +55,8 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         "needs hourly years",
     ):
         assert words in result.output
+    assert re.search(r"needs hourly years: \d+ more metrics\.", result.output)
+    assert result.output.count("needs hourly years") == 1
     written = page.read_text()
     assert "INTERNAL: exact figures" in written
     for title in ("Mean profile", "Load duration", "Energy per day", "Principal components"):
