@@ -111,7 +111,7 @@ def notices() -> Iterator[None]:
     own = {str(one.message) for one in found if issubclass(one.category, WattveilWarning)}
     for text in sorted(own):
         console = Console(stderr=True, soft_wrap=True)
-        console.print(f"[yellow]warning[/] {plain(text)}", highlight=False)
+        console.print(f"[yellow]Warning:[/] {plain(text)}", highlight=False)
     for one in found:
         if not issubclass(one.category, WattveilWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

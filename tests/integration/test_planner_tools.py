@@ -2,21 +2,30 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from dss import DSS
+from numpy.typing import NDArray
 
 from wattveil.arrays import Floats
 from wattveil.bundle.customer_files import FORMATS
 from wattveil.bundle.drawn_customers import Drawn, read_buses
 from wattveil.profiles import TimeGrid
 
+Complexes = NDArray[np.complex128]
 CUSTOMERS, STEPS, POWER_FACTOR = 7, 4, 0.9
 KVAR_PER_KW = np.tan(np.arccos(POWER_FACTOR))
-BUSES = "bus,kv,phases,customers\none,0.24,1,2\nthree,0.4,3,\nlast,0.24,,\n"
+BUSES = "bus,kv,phases,customers\none,0.23,1,2\nthree,0.4,3,\nlast,0.23,,\n"
+SERVICES = (
+    "bus,kv,phases,customers,connection\none,0.23094,1,4,\none.2,0.23094,1,1,\n"
+    "one,0.4,3,1,\none.1.3,0.4,1,1,\n"
+)
+"""A street of three phases and 400 V: customers from phase to neutral, on three phases, and between
+two of them."""
 RUN_GRIDLABD = """
 import gridlabd
 simulation = gridlabd.GridLabD()
@@ -148,24 +157,17 @@ def test_simbench_applies_the_profiles(tmp_path: Path) -> None:
     assert set(loads["voltLvl"]) == {7}
 
 
-def test_gridlabd_plays_the_profiles(tmp_path: Path) -> None:
-    """Over two days each load has the power of its hour: the profile repeats."""
-    folder = written("gridlabd", tmp_path / "homes")
-    # A triplex load has the power between its legs, one of three phases a third of it.
-    watched = {0: ("constant_power_12", 1.0), 2: ("constant_power_B", 3.0)}
+def run_gridlabd(folder: Path, nodes: str, watched: Sequence[tuple[str, str]]) -> list[Complexes]:
+    """Return properties of objects, each in every hour of two days."""
     recorders = "".join(
-        f"object recorder {{ parent S{number:09}; property {name}; interval 3600;"
+        f"object recorder {{ parent {name}; property {what}.real,{what}.imag; interval 3600;"
         f' file "seen{number}.csv"; }}\n'
-        for number, (name, _) in watched.items()
+        for number, (name, what) in enumerate(watched)
     )
     (folder / "model.glm").write_text(
         "clock { timezone GMT0; starttime '2001-01-01 00:00:00';"
         " stoptime '2001-01-03 00:00:00'; }\n"
-        'module powerflow { solver_method NR; };\n#include "customers.glm"\n'
-        "object node { name three; phases ABCN; nominal_voltage 230.94; bustype SWING; }\n"
-        "object triplex_node { name one; phases AS; nominal_voltage 120; bustype SWING; }\n"
-        "object triplex_node { name last; phases AS; nominal_voltage 120; bustype SWING; }\n"
-        + recorders
+        'module powerflow { solver_method NR; };\n#include "customers.glm"\n' + nodes + recorders
     )
     done = subprocess.run(
         [sys.executable, "-c", RUN_GRIDLABD],
@@ -175,10 +177,51 @@ def test_gridlabd_plays_the_profiles(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for number, (_, phases) in watched.items():
+    found = []
+    for number in range(len(watched)):
         lines = (folder / f"seen{number}.csv").read_text().splitlines()
-        values = [line.split(",")[1] for line in lines if not line.startswith("#")]
-        seen = np.array([complex(value) for value in values])[:48]
-        expected = np.tile(LOAD_KW[number], 2) * 1000.0 / phases
-        assert np.abs(seen.real - expected).max() <= 0.051
-        assert np.abs(seen.imag - expected * KVAR_PER_KW).max() <= 0.051
+        values = [line.split(",")[1:] for line in lines if not line.startswith("#")]
+        found.append(np.array([float(re) + 1j * float(im) for re, im in values])[:48])
+    return found
+
+
+def check_power(seen: Complexes, kw: Floats, tolerance_va: float = 0.051) -> None:
+    """Compare the complex power of two days, in VA, with the load of a day."""
+    expected = np.tile(kw, 2) * 1000.0 * (1.0 + 1j * KVAR_PER_KW)
+    assert np.abs(seen.real - expected.real).max() <= tolerance_va
+    assert np.abs(seen.imag - expected.imag).max() <= tolerance_va
+
+
+def test_gridlabd_plays_the_profiles(tmp_path: Path) -> None:
+    """At a street of 400 V each phase delivers the power of its customers; the profile repeats."""
+    folder = written("gridlabd", tmp_path / "homes", text=SERVICES)
+    nodes = (
+        "object node { name source; phases ABCN; nominal_voltage 230.94; bustype SWING; }\n"
+        "object line_configuration { name cable; z11 0.3+0.1j; z22 0.3+0.1j; z33 0.3+0.1j; }\n"
+        "object overhead_line { name street; phases ABCN; from source; to one; length 300 ft;"
+        " configuration cable; }\n"
+        "object node { name one; phases ABCN; nominal_voltage 230.94; }\n"
+    )
+    powers = ("A", "B", "C", "A", "B", "B", "C")
+    watched = [(f"S{number:09}", f"constant_power_{one}") for number, one in enumerate(powers)]
+    street = [("street", "power_out"), ("street", "power_out_B")]
+    *seen, whole, phase_b = run_gridlabd(folder, nodes, [*watched, *street])
+    thirds = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0 / 3.0, 1.0])
+    for number, one in enumerate(seen):
+        check_power(one, LOAD_KW[number] * thirds[number])
+    check_power(whole, LOAD_KW.sum(axis=0), 1.0)  # players have 0.1 W
+    check_power(phase_b, (LOAD_KW * thirds[:, None])[[1, 4, 5]].sum(axis=0), 1.0)
+
+
+def test_gridlabd_has_triplex_loads_on_request(tmp_path: Path) -> None:
+    """At a split-phase service a customer is between its two legs, on the phase of the node."""
+    rows = "one,0.24,1,4,split-phase\ntwo.2,0.24,1,3,Split-phase\n"
+    text = f"bus,kv,phases,customers,connection\n{rows}"
+    folder = written("gridlabd", tmp_path / "homes", text=text)
+    nodes = (
+        "object triplex_node { name one; phases AS; nominal_voltage 120; bustype SWING; }\n"
+        "object triplex_node { name two; phases BS; nominal_voltage 120; bustype SWING; }\n"
+    )
+    watched = [(f"S{number:09}", "constant_power_12") for number in range(CUSTOMERS)]
+    for number, one in enumerate(run_gridlabd(folder, nodes, watched)):
+        check_power(one, LOAD_KW[number])

@@ -49,7 +49,7 @@ def test_a_server_releases_years_of_profiles_that_keep_days(tmp_path: Path) -> N
         assert quote.status == 200, quote.body
         (planned,) = quote.json["plan"]["products"]
         assert planned["name"] == "years"
-        assert planned["expected"][0]["quantity"] == "difference of the coincident peak from real"
+        assert planned["expected"][0]["quantity"].startswith("synthetic minus real coincident peak")
         winter = {**BODY, "options": {}}  # no winter in a fortnight of March
         assert server.send("POST", "/v1/datasets/homes/quotes", winter, as_="ann").status == (
             Code.INVALID_REQUEST.status

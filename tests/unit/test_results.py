@@ -292,6 +292,7 @@ def grid_comparison() -> GridComparison:
         ratio=0.5,
         control_ratio=2.0,
         verdict=next(iter(Verdict)),
+        shown="",
         **numbers,
     )
     named = types.SimpleNamespace

@@ -154,12 +154,21 @@ def period_text(manifest: Manifest) -> str:
     The manifest has the day after the last: the end of the option ``period``.
     """
     stated = manifest["profiles"]["reading_rules"]["period"]
+    grid = manifest["profiles"]["grid"]
+    if stated is None and _has_years(manifest):
+        first_day = date.fromisoformat(grid["first_day"])
+        return f"{first_day} to {first_day + timedelta(days=grid['n_days'] - 1)}"
     if stated is None:
         days = manifest["profiles"]["min_days"]
         known = "" if days is None else f"at least {days} days per customer; "
         return f"{known}the publisher did not state their dates"
     first, end = map(date.fromisoformat, stated)
     return f"{first} to {end - timedelta(days=1)}"
+
+
+def _has_years(manifest: Manifest) -> bool:
+    """Whether the release has synthetic years, whose days are public."""
+    return any(part["name"] == "years" for part in manifest["products"])
 
 
 def citation(manifest: Manifest) -> tuple[str, str]:

@@ -24,10 +24,10 @@ from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, re
 from wattveil.bundle.group_level import DrawnMean, group_level
 from wattveil.bundle.group_years import year_mix
 from wattveil.errors import InvalidParameterError, one_of
-from wattveil.numerics.synthesis.population_model import BATCH, n_batches
+from wattveil.numerics.synthesis.population_model import BATCH, SyntheticModel, n_batches
 from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
-from wattveil.products.synthesis import read_model
-from wattveil.products.years import read_year_model
+from wattveil.products.synthesis import MODEL, read_model
+from wattveil.products.years import YEAR_MODEL, read_year_model
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.profiles.profiles import read_record
 
@@ -49,6 +49,8 @@ class YearSample(NamedTuple):
     n_days: int | None = None
     temperatures_c: Mapping[date, float] | None = None
     """Public daily mean temperatures, of the days of the data and of the sample."""
+    temperature_file: str | None = None
+    """Name of the file of temperatures, which the origin of the customers states."""
 
     def response(self, bundle: Path) -> TemperatureResponse | None:
         """Return the response of load to temperature by which the years are drawn."""
@@ -69,9 +71,16 @@ class YearSample(NamedTuple):
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
-        origin = dict(loads["origin"])
+        origin = {
+            **loads["origin"],
+            "years": True,
+            "first_day": first.isoformat(),
+            "days": n_days,
+            "timezone": timezone,
+        }
         if self.temperatures_c is not None:
             response = model.temperature_response(self.temperatures_c)
+            origin["temperature_file"] = self.temperature_file
             origin["temperature_response"] = response.statement
 
         def batches() -> Batches:
@@ -150,11 +159,8 @@ def write_customers(
         if path.exists() and (not force or path.is_dir()):
             rule = "a new folder" if path.is_dir() else "a new file unless --force is given"
             raise InvalidParameterError("out", rule, str(out))
-    for name, value in (("buses", buses), ("power_factor", power_factor)):
-        if value is not None and not chosen.has_loads:
-            kinds = [kind for kind, one in FORMATS.items() if one.has_loads]
-            rule = f"omitted, unless --format is {one_of(kinds)}"
-            raise InvalidParameterError(name, rule, str(value))
+    if not chosen.has_loads:
+        _refuse_loads(buses=buses, power_factor=power_factor)
     checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
     checks.integer("seed", seed, minimum=0)
     factor = planner_files.POWER_FACTOR if power_factor is None else power_factor
@@ -162,6 +168,7 @@ def write_customers(
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
     origin = _origin(bundle, customers=customers, seed=seed, group=group)
+    origin |= {"power_factor": factor} if chosen.has_loads else {}
     loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
         if engine is not None:
@@ -169,7 +176,7 @@ def write_customers(
         sample = years.drawn(bundle, customers, seed, group, loads)
         _write(path, chosen, sample)
         return sample.group_mean
-    model, (grid, timezone) = read_model(bundle), _clock(bundle)
+    model, (grid, timezone) = _model_of_days(bundle), _clock(bundle)
     by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
@@ -189,6 +196,23 @@ def write_customers(
     drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
     _write(path, chosen, drawn)
     return None
+
+
+def _refuse_loads(**options: object) -> None:
+    """Refuse options of loads for a format that has none."""
+    for name, value in options.items():
+        if value is not None:
+            kinds = [kind for kind, one in FORMATS.items() if one.has_loads]
+            rule = f"omitted, unless --format is {one_of(kinds)}"
+            raise InvalidParameterError(name, rule, str(value))
+
+
+def _model_of_days(bundle: Path) -> SyntheticModel:
+    """Return the model of average days of a bundle; refuse a bundle with a model of years only."""
+    if not (bundle / MODEL).exists() and (bundle / YEAR_MODEL).exists():
+        text = "This bundle has synthetic years but no model of average days. Add --years"
+        raise InvalidParameterError("years", "", value=False, text=text)
+    return read_model(bundle)
 
 
 def check_order(real: Path, synthetic: Path, *, field: str) -> None:
@@ -212,17 +236,25 @@ def check_order(real: Path, synthetic: Path, *, field: str) -> None:
 
 def synthetic_origin(path: Path) -> str | None:
     """Return the release from which the customers of a file were drawn; None if it states none."""
+    return _stated(path, "release_id")
+
+
+def synthetic_timezone(path: Path) -> str | None:
+    """Return the time zone of the days of synthetic years; None if the file states none."""
+    return _stated(path, "timezone")
+
+
+def _stated(path: Path, name: str) -> str | None:
+    """Return a field of the origin that a file states."""
     try:
         if Profiles.are_in(path):
-            return _release_id(json.loads(read_record(path) or "{}").get("rules", {}))
-        metadata = pq.read_schema(path).metadata or {}
-        return _release_id({"synthetic": json.loads(metadata.get(METADATA.encode(), b"{}"))})
+            origin = json.loads(read_record(path) or "{}").get("rules", {}).get("synthetic", {})
+        else:
+            metadata = pq.read_schema(path).metadata or {}
+            origin = json.loads(metadata.get(METADATA.encode(), b"{}"))
+        found = origin.get(name)
     except (OSError, ValueError, AttributeError, pa.ArrowException):  # the reader will refuse it
         return None
-
-
-def _release_id(rules: Mapping[str, Any]) -> str | None:
-    found = rules.get("synthetic", {}).get("release_id")
     return None if found is None else str(found)
 
 
@@ -257,6 +289,7 @@ def _origin(bundle: Path, *, customers: int, seed: int, group: str | None) -> di
         "customers": customers,
         "group": group,
         "seed": seed,
+        "years": False,
         "wattveil": version("wattveil"),
     }
 
@@ -300,7 +333,7 @@ def _chosen_format(out: str | Path, name: str | None, *, spark: bool) -> Custome
             raise InvalidParameterError("out", rule, str(out))
         return endings[ending]
     if name not in FORMATS:
-        raise InvalidParameterError("format", one_of(FORMATS), name)
+        raise InvalidParameterError("kind", one_of(FORMATS), name)
     chosen = FORMATS[name]
     if ending != chosen.ending:
         rule = f"a file whose name ends in {chosen.ending}" if chosen.ending else "a folder"
@@ -345,12 +378,11 @@ def _write_tables(tables: Iterator[pa.Table], opened: Callable[[pa.Schema], Any]
 
 
 def _readings(batch: Batch, drawn: Drawn) -> pa.Table:
-    """Return years as readings: one row per slot, in order of customers.
-
-    Stamps are the local clock of the customers without changes of it, written as UTC.
-    """
-    ids, clusters, load_kw = batch
-    times = np.array([time.replace(tzinfo=None) for time in drawn.times()], "datetime64[us]")
+    """Return years as readings: one row per slot, in order of customers."""
+    ids, clusters, own_kw = batch
+    instants, columns = drawn.instants
+    times = np.array([time.replace(tzinfo=None) for time in instants], "datetime64[us]")
+    load_kw = own_kw[:, columns]
     hours = drawn.grid.minutes / 60.0
     length = load_kw.shape[1]
     return pa.table(
@@ -382,7 +414,12 @@ def _write_csv(path: Path, drawn: Drawn) -> None:
 def _write_green_button(path: Path, drawn: Drawn) -> None:
     """Write a Green Button feed: net energy in whole Wh, one usage point per customer."""
     seconds, hours = 60 * drawn.grid.minutes, drawn.grid.minutes / 60.0
-    start = int(drawn.times()[0].timestamp()) if drawn.days else _FIRST_SECOND
+    if drawn.days is None:
+        columns = list(range(drawn.cells))
+        starts = [_FIRST_SECOND + place * seconds for place in columns]
+    else:
+        instants, columns = drawn.instants
+        starts = [int(instant.timestamp()) for instant in instants]
     with path.open("w", encoding="utf-8") as file:
         file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
         file.write(f"<title>{escape(drawn.comment)}</title>\n")
@@ -393,22 +430,23 @@ def _write_green_button(path: Path, drawn: Drawn) -> None:
             _entry("ReadingType/1", "", f'<ReadingType xmlns="{_ESPI}">{codes}</ReadingType>')
         )
         for name, row in drawn.rows():
-            wh = [round(1000.0 * hours * kw) for kw in row]
-            file.write(_customer(name, wh, seconds, start))
+            wh = [round(1000.0 * hours * kw) for kw in row[columns]]
+            file.write(_customer(name, wh, seconds, starts))
         file.write("</feed>\n")
 
 
-def _customer(name: str, watt_hours: list[int], seconds: int, start: int) -> str:
+def _customer(name: str, watt_hours: list[int], seconds: int, starts: list[int]) -> str:
     """Return a customer's entries: usage point, meter reading, one block of intervals."""
     point = f"UsagePoint/{name}"
     reading = f"{point}/MeterReading/1"
     intervals = "".join(
         f"<IntervalReading><timePeriod><duration>{seconds}</duration>"
-        f"<start>{start + place * seconds}</start></timePeriod>"
+        f"<start>{start}</start></timePeriod>"
         f"<value>{value}</value></IntervalReading>"
-        for place, value in enumerate(watt_hours)
+        for start, value in zip(starts, watt_hours, strict=True)
     )
-    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{start}</start>"
+    span = starts[-1] + seconds - starts[0]
+    whole = f"<duration>{span}</duration><start>{starts[0]}</start>"
     whole = f"<interval>{whole}</interval>"
     service = "<ServiceCategory><kind>0</kind></ServiceCategory>"
     return (

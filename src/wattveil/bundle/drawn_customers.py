@@ -5,11 +5,13 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -34,7 +36,11 @@ _LINE_KV = 0.3
 networks have 0.208 to 0.24 kV between three phases."""
 _TEMPERATURES_C = (-60.0, 50.0)
 """Daily means of inhabited places. Kelvin, and summers in degrees Fahrenheit, are above."""
-_COLUMNS, _OPTIONAL_COLUMNS = ("bus", "kv"), ("phases", "customers", "x", "y")
+_BETWEEN_PHASES_KV = (0.38, 0.48)
+"""Usual voltages between phases of low-voltage networks, 380 to 480 V. They are rarely the voltage
+of a single-phase load."""
+SPLIT_PHASE = "split-phase"
+_COLUMNS, _OPTIONAL_COLUMNS = ("bus", "kv"), ("phases", "customers", "connection", "x", "y")
 """Of a list of buses; coordinates are not used."""
 _WEATHER_COLUMNS = ("day", "temperature_c")
 _NODES = re.compile(r"(?:\.[1-3](?:\.[0-4])*)?$")
@@ -58,12 +64,16 @@ class Bus(NamedTuple):
         1 or 3.
     customers
         Number of customers at the bus; 0 shares the remaining customers evenly.
+    connection
+        ``split-phase``: single-phase customers at the two legs of a North American service, which
+        GridLAB-D models as triplex loads. Empty: phase to neutral, or three phases.
     """
 
     name: str
     kv: float
     phases: int
     customers: int
+    connection: str = ""
 
     @property
     def place(self) -> str:
@@ -75,6 +85,12 @@ class Bus(NamedTuple):
         """Nodes of the name; empty if it has none."""
         return tuple(int(node) for node in self.name[len(self.place) :].split(".") if node)
 
+    @property
+    def between_phases(self) -> bool:
+        """Whether the nodes connect a single-phase load between two phases."""
+        phases = [node for node in self.nodes if 1 <= node <= _MAX_PHASES]
+        return self.phases == 1 and len(phases) > 1
+
 
 def read_buses(path: Path) -> tuple[Bus, ...]:
     """Read the buses of a feeder.
@@ -82,28 +98,42 @@ def read_buses(path: Path) -> tuple[Bus, ...]:
     Parameters
     ----------
     path
-        CSV file with the columns ``bus`` and ``kv``, and optionally ``phases`` (1 if missing) and
-        ``customers`` (their number at the bus; without it, customers are distributed evenly).
+        CSV file with the columns ``bus`` and ``kv``, and optionally ``phases`` (1 if missing),
+        ``customers`` (their number at the bus; without it, customers are distributed evenly) and
+        ``connection`` (empty or ``split-phase``).
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            columns, rows = table.fieldnames or (), list(table)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
-    _check_header(path, columns, rows, _COLUMNS, _OPTIONAL_COLUMNS)
+    rows = _read_rows(path, _COLUMNS, _OPTIONAL_COLUMNS)
     return tuple(_bus(path, line, row) for line, row in enumerate(rows, 2))
 
 
 def voltage_warning(buses: tuple[Bus, ...]) -> str:
-    """Return a warning if three-phase loads have a voltage usual for one phase; else nothing."""
+    """Return a warning of voltages that are unusual for the phases of a load; else nothing."""
     low = [bus for bus in buses if bus.phases == _MAX_PHASES and bus.kv < _LINE_KV]
-    if not low:
-        return ""
+    high = [bus for bus in buses if _has_voltage_between_phases(bus)]
+    texts = []
+    if low:
+        texts.append(
+            f"Bus {low[0].name} has 3 phases and kv={low[0].kv:g}, which must be the voltage"
+            f" between phases: {low[0].kv:g} kV to neutral is {math.sqrt(3.0) * low[0].kv:.2g} kV."
+            f" Buses with three phases below {_LINE_KV:g} kV: {len(low)}."
+        )
+    if high:
+        texts.append(f"Bus {_voltage_text(high[0], '')} Buses with such a voltage: {len(high)}.")
+    return " ".join(texts)
+
+
+def _has_voltage_between_phases(bus: Bus) -> bool:
+    """Whether a load from phase to neutral has a voltage that is usual between phases."""
+    low, high = _BETWEEN_PHASES_KV
+    return bus.phases == 1 and not bus.between_phases and low <= bus.kv <= high
+
+
+def _voltage_text(bus: Bus, default: str) -> str:
+    neutral = f"{bus.kv / math.sqrt(3.0):.2g}"
     return (
-        f"bus {low[0].name} has 3 phases and kv={low[0].kv:g}, which must be the voltage between"
-        f" phases: {low[0].kv:g} kV to neutral is {math.sqrt(3.0) * low[0].kv:.2g} kV. Buses"
-        f" with three phases below {_LINE_KV:g} kV: {len(low)}."
+        f"{bus.name}: phases is 1{default} and kv is {bus.kv:g}. For a single-phase load, kv is the"
+        f" line-to-neutral voltage, {neutral} kV in a {1000.0 * bus.kv:g} V network. Set phases to"
+        f" 3 or kv to {neutral}."
     )
 
 
@@ -134,25 +164,46 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
         raise InvalidFileError(
             path, f"line {line}, customers", "a whole number", row.get("customers")
         )
-    bus = Bus(name, numbers["kv"], int(numbers["phases"]), int(numbers["customers"]))
-    if bus.nodes and len(bus.nodes) not in (bus.phases, bus.phases + 1):
-        rule = f"no nodes, or one for each phase and perhaps one for neutral ({bus.phases} phases)"
-        raise InvalidFileError(path, f"line {line}, bus", rule, name)
+    sizes = int(numbers["phases"]), int(numbers["customers"])
+    connection = (row.get("connection") or "").strip().lower()
+    bus = Bus(name, numbers["kv"], *sizes, connection)
+    _check_connection(path, line, row, bus)
     return bus
 
 
-def _check_header(
-    path: Path,
-    columns: Sequence[str],
-    rows: Sequence[object],
-    needed: Collection[str],
-    optional: Collection[str] = (),
-) -> None:
-    """Refuse a table without rows, or without the columns that it needs."""
+def _check_connection(path: Path, line: int, row: dict[str, str | None], bus: Bus) -> None:
+    """Refuse a connection, nodes or a voltage that do not fit the phases of a load."""
+    if bus.connection not in ("", SPLIT_PHASE) or (bus.connection and bus.phases > 1):
+        rule = f"empty, or {SPLIT_PHASE} with one phase"
+        raise InvalidFileError(path, f"line {line}, connection", rule, row["connection"])
+    if bus.nodes and len(bus.nodes) not in (bus.phases, bus.phases + 1):
+        rule = f"no nodes, or one for each phase and perhaps one for neutral ({bus.phases} phases)"
+        raise InvalidFileError(path, f"line {line}, bus", rule, bus.name)
+    if not (row.get("phases") or "").strip() and _has_voltage_between_phases(bus):
+        problem = f", line {line}: bus {_voltage_text(bus, ' (the default)')}"
+        raise InvalidFileError(path, f"line {line}, phases", "1 or 3", None, problem=problem)
+
+
+def _read_rows(
+    path: Path, needed: Collection[str], optional: Collection[str] = ()
+) -> list[dict[str, str | None]]:
+    """Read a table; refuse one without rows, or without the columns that it needs."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            columns = [name.strip().lower() for name in table.fieldnames or ()]
+            table.fieldnames = columns
+            rows: list[dict[str, str | None]] = list(table)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
+    if len(columns) == 1 and any(sign in columns[0] for sign in ";\t|"):
+        problem, rule = ", header: the separator must be a comma", "commas as separators"
+        raise InvalidFileError(path, "header", rule, columns[0], problem=problem)
     if not rows:
         rule = f"columns {' and '.join(needed)}, and a row for each {next(iter(needed))}"
         raise InvalidFileError(path, "header", rule, ", ".join(columns) or None)
     check_columns(path, columns, needed=needed, optional=optional)
+    return rows
 
 
 def read_temperatures(path: Path) -> dict[date, float]:
@@ -165,14 +216,9 @@ def read_temperatures(path: Path) -> dict[date, float]:
         row per day in any order.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            columns, rows = table.fieldnames or (), list(table)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
+        rows = _read_rows(path, _WEATHER_COLUMNS)
     except OSError as error:
         raise InvalidFileError(path, "file", "a readable file", error.strerror) from error
-    _check_header(path, columns, rows, _WEATHER_COLUMNS)
     found_c: dict[date, float] = {}
     low, high = _TEMPERATURES_C
     for line, row in enumerate(rows, 2):
@@ -247,6 +293,27 @@ class Drawn:
             raise InvalidParameterError("profiles", rule, self.grid.split.value)
         return [first + place * self.step for place in range(self.cells)]
 
+    @cached_property
+    def instants(self) -> tuple[list[datetime], list[int]]:
+        """Instants (UTC) of years in order, and the column of the load at each.
+
+        A day of the model has 24 hours of the local clock. As in meter data, an hour that clocks
+        skip is absent, and one that they show twice occurs twice, with the same load.
+        """
+        zone = ZoneInfo(self.timezone)
+        found = []
+        for column, nominal in enumerate(self.times()):
+            for fold in (0, 1):
+                local = nominal.replace(tzinfo=zone, fold=fold)
+                instant = local.astimezone(UTC)
+                # A skipped time is converted to another one; fold has no effect on usual times.
+                if instant.astimezone(zone).replace(tzinfo=UTC, fold=0) == nominal and (
+                    not fold or instant != local.replace(fold=0).astimezone(UTC)
+                ):
+                    found.append((instant, column))
+        found.sort()
+        return [instant for instant, _ in found], [column for _, column in found]
+
     def rows(self) -> Iterator[tuple[str, Floats]]:
         """Return the id and the load in kW of each customer, without a closing midnight."""
         for ids, _, load_kw in self.batches:
@@ -273,6 +340,8 @@ class Drawn:
         left = self.customers - stated
         if left < 0 or (left and not others):
             rule = f"the sum of the customers of all buses, {stated:,}"
+            if left > 0:
+                rule += ", or leave customers empty for one bus"
             raise InvalidParameterError("customers", rule, self.customers)
         share, more = divmod(left, len(others)) if others else (0, 0)
         dealt = iter([share + (place < more) for place in range(len(others))])

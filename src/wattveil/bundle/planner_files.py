@@ -8,7 +8,7 @@ files contain profiles only.
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.bundle.drawn_customers import Bus, Drawn
+from wattveil.bundle.drawn_customers import SPLIT_PHASE, Bus, Drawn
 
 POWER_FACTOR = 0.995
 """Reactive power is 10 % of the active power, as in the feeder study of the paper."""
@@ -35,23 +35,36 @@ def write_opendss(path: Path, drawn: Drawn) -> None:
     """Write LoadShapes in kW, and a Load for each customer if there are buses.
 
     ``useactual=yes``: the shape is the load in kW, whatever ``kw`` of the Load is; its power factor
-    gives the reactive power. OpenDSS connects a single-phase Load without a node to phase 1:
-    customers at such names are connected to phases 1, 2 and 3 in turn, over all buses.
+    gives the reactive power. OpenDSS would connect every single-phase Load without a node to phase
+    1: see `_at_phases`.
     """
-    phase = cycle((".1", ".2", ".3"))
     head = f"npts={drawn.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
     with path.open("w", encoding="utf-8") as file:
         file.write(f"! {drawn.comment}\n")
-        for (name, row), bus in zip(drawn.rows(), drawn.bus_of_each(), strict=True):
+        for (name, row), (bus, phase) in zip(drawn.rows(), _at_phases(drawn), strict=True):
             mult = " ".join(f"{value:.4f}" for value in row)
             file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
             if bus is not None:
-                node = "" if bus.nodes or bus.phases > 1 else next(phase)
+                node = "" if bus.nodes or bus.phases > 1 else f".{phase}"
                 file.write(
                     f"New Load.{name} bus1={bus.name}{node} phases={bus.phases} kv={bus.kv:g}"
                     f" kw={max(row.max(), 0.0):.4f} pf={drawn.power_factor:g} {_MODEL_LIMITS}"
                     f" daily={name} yearly={name}\n"
                 )
+
+
+def _at_phases(drawn: Drawn) -> Iterator[tuple[Bus | None, int]]:
+    """Return the bus of each customer, and the phase of a single-phase customer.
+
+    It is the first node of the bus name. Customers at names without a node are connected to phases
+    1, 2 and 3 in turn, over all buses.
+    """
+    turn = cycle((1, 2, 3))
+    for bus in drawn.bus_of_each():
+        if bus is None or bus.phases > 1:
+            yield bus, 0
+        else:
+            yield bus, bus.nodes[0] if bus.nodes else next(turn)
 
 
 def write_pandapower(path: Path, drawn: Drawn) -> None:
@@ -109,9 +122,9 @@ def _level(bus: Bus) -> int:
 def write_gridlabd(path: Path, drawn: Drawn) -> None:
     """Write a player file per customer, and `customers.glm`, which has an object for each.
 
-    A player repeats its profile for ten years. With buses, each customer is a load at the bus of
-    that name: a ``triplex_load`` for one phase (A, unless a node names another), else a ``load`` on
-    three.
+    A player repeats its profile for ten years. With buses, each customer is a load at the node of
+    that name: a ``load`` on three phases or on one (`_at_phases`), or a ``triplex_load`` at a
+    split-phase service.
     """
     times = drawn.times()
     ids, load_kw = drawn.in_memory()
@@ -120,7 +133,7 @@ def write_gridlabd(path: Path, drawn: Drawn) -> None:
     seconds = int(drawn.step.total_seconds())
     loops = _TEN_YEARS // (times[-1] + drawn.step - times[0])
     blocks = [f"// {drawn.comment}\n", "module tape;\nclass player { complex value; }\n"]
-    for name, bus, row in zip(ids, drawn.bus_of_each(), load_kw, strict=True):
+    for name, (bus, phase), row in zip(ids, _at_phases(drawn), load_kw, strict=True):
         # In VA. The first line has a date and is skipped when the profile repeats; so its value
         # stands again at the end, one slot after the last.
         va = 1000.0 * np.append(row, row[0]) / (bus.phases if bus else 1)
@@ -134,29 +147,38 @@ def write_gridlabd(path: Path, drawn: Drawn) -> None:
         blocks.append(
             f"object player {{ name {name}; {source} }}\n"
             if bus is None
-            else _glm_load(name, bus, source)
+            else _glm_load(name, bus, phase, source)
         )
     (path / "customers.glm").write_text("".join(blocks), encoding="utf-8")
 
 
-def _glm_load(name: str, bus: Bus, source: str) -> str:
+def _glm_load(name: str, bus: Bus, phase: int, source: str) -> str:
     """Return a load whose players set its power; an expression would lose the reactive part."""
-    three = bus.phases > 1
-    kind, phases = ("load", "ABCN") if three else ("triplex_load", _glm_phase(bus))
-    volts = 1000.0 * bus.kv / (math.sqrt(3.0) if three else 2.0)  # a triplex load has two legs
+    kind, volts = "load", 1000.0 * bus.kv
+    powers: Sequence[str]
+    letter = "ABC"[phase - 1]
+    if bus.phases > 1:
+        phases, powers = "ABCN", "ABC"
+        volts /= math.sqrt(3.0)
+    elif bus.connection == SPLIT_PHASE:
+        # A triplex node has one phase: without a name of it, A for all customers.
+        kind, phases, powers = "triplex_load", (letter if bus.nodes else "A") + "S", ("12",)
+        volts /= 2.0  # of one of two legs
+    elif bus.between_phases:
+        # A delta load has the power between A and B as that of A, B and C as B, C and A as C.
+        first, second = sorted(bus.nodes[:2])
+        powers = "C" if (first, second) == (1, 3) else "ABC"[first - 1]
+        phases = f"{'ABC'[first - 1]}{'ABC'[second - 1]}D"
+        volts /= math.sqrt(3.0)
+    else:
+        phases, powers = f"{letter}N", letter
     players = "".join(
-        f" object player {{ property constant_power_{one}; {source} }};"
-        for one in ("ABC" if three else ("12",))
+        f" object player {{ property constant_power_{one}; {source} }};" for one in powers
     )
     return (
         f"object {kind} {{ name {name}; parent {bus.place}; phases {phases};"
         f" nominal_voltage {volts:.2f};{players} }}\n"
     )
-
-
-def _glm_phase(bus: Bus) -> str:
-    """Return the phase of a triplex load: that of its triplex node, which has one only."""
-    return "ABC"[bus.nodes[0] - 1 if bus.nodes else 0] + "S"
 
 
 def write_series(path: Path, drawn: Drawn) -> None:

@@ -133,7 +133,8 @@ def synthesize(
     buses: Annotated[
         Path | None,
         typer.Option(
-            help="CSV of buses (bus, kv, phases, customers): customers become loads at them."
+            help="CSV of buses (bus, kv, phases, customers, connection): customers become loads at"
+            " them."
         ),
     ] = None,
     power_factor: Annotated[
@@ -197,7 +198,12 @@ def synthesize(
     with refusals(context), notices(), working(console) as started:
         spark = chosen_engine(engine, master)
         weather = None if temperatures is None else read_temperatures(temperatures)
-        sample = YearSample(None if first_day is None else first_day.date(), days, weather)
+        sample = YearSample(
+            None if first_day is None else first_day.date(),
+            days,
+            weather,
+            None if temperatures is None else temperatures.name,
+        )
         if not years and sample != YearSample():
             rule = "given with --first-day, --days or --temperatures"
             raise InvalidParameterError("years", rule, years)
@@ -220,7 +226,7 @@ def synthesize(
         note = _group_text(bundle, group, mean, years=years)
     for warning in (found, *(one.warning for one in (response, mean) if one is not None)):
         if warning:
-            console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
+            console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
         if response is not None:

@@ -12,9 +12,15 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.bundle.customer_files import check_order
+from wattveil.bundle.customer_files import check_order, synthetic_timezone
 from wattveil.cli.option_groups import STATISTICS, AsJson, Report
-from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
+from wattveil.grid.experiment import (
+    DRAWS,
+    PAPER_POWER_FACTOR,
+    GridComparison,
+    GridRow,
+    compare_on_feeder,
+)
 from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.planning_summary import (
     DEFAULT_MARGIN,
@@ -26,6 +32,7 @@ from wattveil.grid.planning_summary import (
     is_zero_throughout,
     known_margin,
     light_load,
+    metric_parts,
     min_margin,
     planning_summary,
     summary_notes,
@@ -38,6 +45,7 @@ from wattveil.lab.evaluation.customer_samples import (
 )
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
+from wattveil.lab.evaluation.fidelity_metrics import NEEDS_YEARS
 from wattveil.lab.evaluation.load_summary import load_summary
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
@@ -86,8 +94,9 @@ _DETECTED = (
     " summary: a quantity can be equivalent there and have a difference detected here."
 )
 _ONE_RELEASE = (
-    "equivalent: the whole interval is within the margin. Intervals of grid cover resampled real"
-    " customers and their placement on the feeder; those of evaluate cover resampled real and"
+    "equivalent: the whole interval is within the margin. The intervals of `wattveil grid` cover"
+    " the resampling of real customers and their placement on the feeder; those of `wattveil"
+    " evaluate` cover resampled real and"
     " synthetic customers without a feeder, so the two differ for the same files. Neither covers"
     " the noise of the release: another release of the same customers gives other differences."
 )
@@ -110,7 +119,11 @@ def evaluate(
     report: Report = None,
     margin: Margin = DEFAULT_MARGIN,
     timezone: Annotated[
-        str | None, typer.Option(help="For readings: time zone of the days; UTC if omitted.")
+        str | None,
+        typer.Option(
+            help="For readings: time zone of the days; that of synthetic years in Parquet if"
+            " omitted, else UTC."
+        ),
     ] = None,
     clusters: ControlClusters = 6,
     repeats: Annotated[
@@ -128,7 +141,8 @@ def evaluate(
         check_folders({"report": report})
         check_order(real, synthetic, field="real")
         known_margin(margin)
-        both = usual_populations(read_populations(real, synthetic, timezone=timezone))
+        zone = timezone or synthetic_timezone(synthetic)
+        both = usual_populations(read_populations(real, synthetic, timezone=zone))
         with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("measuring", total=repeats)
             found = evaluate_load(
@@ -183,12 +197,17 @@ def _show_metrics(console: Console, found: Evaluation) -> None:
     for column in table.columns[1:5]:
         column.justify, column.no_wrap = "right", True
     table.columns[5].max_width = 18  # 80 columns in all
+    hourly = [row for row in found.rows if row.verdict == NEEDS_YEARS]
     for row in found.rows:
+        if row in hourly:
+            continue
         numbers = map(format_number, (row.score, row.noise))
         ratios = map(format_ratio, (row.ratio, row.control_ratio))
         colour = _VERDICT_COLOURS.get(row.verdict, "yellow")
         table.add_row(row.metric, *numbers, *ratios, f"[{colour}]{row.verdict}[/]")
     console.print(table)
+    if hourly:
+        console.print(f"{NEEDS_YEARS}: {format_count(len(hourly), 'more metric')}.")
     console.print(
         "limit: 95th percentile of the distances between random halves of real customers."
     )
@@ -212,7 +231,10 @@ def grid(
     ] = "case141",
     by: Annotated[
         str | None,
-        typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
+        typer.Option(
+            help="Attribute, present in both files, that contains the customer class; the real"
+            " class mix is kept."
+        ),
     ] = None,
     report: Report = None,
     margin: Margin = DEFAULT_MARGIN,
@@ -324,6 +346,13 @@ def _show_summary(
             console.print(text, highlight=False)
 
 
+def _grid_label(row: GridRow) -> str:
+    """Return a metric with the value that is shown, and its distance if that is of more."""
+    name, shown, by = metric_parts(row)
+    details = "; ".join(filter(None, (shown, f"compared by {by}" if row.shown else "")))
+    return f"{name} ({details})" if details else name
+
+
 def _show_grid(
     console: Console,
     comparison: GridComparison,
@@ -333,8 +362,8 @@ def _show_grid(
     setting = comparison.setting
     console.print(
         f"{setting.feeder.name}: {format_count(setting.placement.houses, 'house')} on"
-        f" {setting.feeder.buses} buses. [red]Private:[/] exact values without protection; do not"
-        " publish.",
+        f" {setting.feeder.buses} buses. [red]Private:[/] computed from real readings,"
+        " without privacy noise.",
         highlight=False,
     )
     if len(comparison.class_names) > 1:
@@ -350,7 +379,7 @@ def _show_grid(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
     if warning := light_load(comparison):
-        console.print(f"[yellow]warning[/] {warning}", highlight=False)
+        console.print(f"[yellow]Warning:[/] {warning}", highlight=False)
     _show_summary(console, summary, margin, _ONE_RELEASE)
     for note in summary_notes(comparison):
         console.print(note, highlight=False)
@@ -371,7 +400,7 @@ def _show_grid(
     for row in shown:
         colour = _COLOURS[row.verdict]
         table.add_row(
-            f"{row.metric} ({row.unit})" if row.unit else row.metric,
+            _grid_label(row),
             *map(format_number, (row.real, row.synthetic)),
             format_interval(row.difference_low, row.difference_high),
             format_ratio(row.ratio),

@@ -50,6 +50,8 @@ class GridRow:
 
     Attributes
     ----------
+    shown
+        Which number of a distribution or curve the values are; empty if they are compared.
     compares
         What the distance and the verdict compare: the value (or its ratio), or a distribution of
         which the value is one number.
@@ -85,6 +87,7 @@ class GridRow:
     ratio: float
     control_ratio: float
     verdict: Verdict
+    shown: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -197,6 +200,7 @@ def grid_row(
     return GridRow(
         metric=metric.name,
         unit=metric.unit,
+        shown=metric.shown,
         compares=metric.compares.value,
         real=metric.value(real),
         synthetic=_median(values),

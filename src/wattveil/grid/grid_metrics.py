@@ -54,6 +54,8 @@ class GridMetric:
     compares: Compared = Compared.DISTRIBUTION
     minimum: float = -math.inf
     """Smallest possible value: no interval reaches below it."""
+    shown: str = ""
+    """Which number of a distribution or curve the value is; empty if the value is compared."""
 
 
 def by_difference(name: str, unit: str, value: Value) -> GridMetric:
@@ -87,6 +89,7 @@ def by_wasserstein(name: str, unit: str, sample: SampleOf) -> GridMetric:
         unit=unit,
         value=lambda seen: float(sample(seen).mean()),
         distance=lambda s, t: wasserstein(sample(s), sample(t)),
+        shown="mean",
     )
 
 
@@ -125,7 +128,8 @@ def _voltages() -> list[GridMetric]:
         by_wasserstein("A1 voltage, W1 by hour", "pu", lambda x: np.sort(x.voltage_pu, axis=1)),
         GridMetric(
             name="A1 voltage, KS",
-            unit="pu, lowest",
+            unit="pu",
+            shown="lowest",
             value=lowest,
             distance=lambda s, t: kolmogorov_smirnov(
                 np.sort(s.voltage_pu, axis=None), np.sort(t.voltage_pu, axis=None)
@@ -155,7 +159,8 @@ def _violations(slot_hours: float) -> list[GridMetric]:
         by_difference("A2 nodes ever outside range B", "share", partial(nodes, limits=RANGE_B_PU)),
         GridMetric(
             name="A2 longest time outside range A, by node",
-            unit="h, longest",
+            unit="h",
+            shown="longest",
             value=lambda seen: float(hours(seen).max()),
             distance=lambda s, t: float(np.abs(hours(s) - hours(t)).mean()),
             minimum=0.0,
@@ -254,6 +259,7 @@ def _load_of_the_feeder(slot_hours: float) -> list[GridMetric]:
         GridMetric(
             name="A5 load duration curve, NRMSE",
             unit="kW",
+            shown="mean load",
             value=lambda seen: float(seen.feeder_kw.mean()),
             distance=curve_error,
         ),
@@ -265,7 +271,7 @@ def _hosting(feeder: Feeder) -> list[GridMetric]:
     nominal_mw = float(feeder.nominal_kw.sum()) / 1e3
     return [
         GridMetric(
-            name="A6 hosting capacity, panels",
+            name="A6 hosting capacity, PV",
             unit="MW",
             value=lambda seen: seen.panels_mw,
             distance=lambda s, t: abs(s.panels_mw - t.panels_mw) / nominal_mw,
@@ -325,13 +331,16 @@ def _diversity(sizes: list[int]) -> list[GridMetric]:
 
     return [
         *(
-            by_wasserstein(f"B8 ADMD of {homes} homes, W1", "kW", partial(demand, homes=homes))
+            by_wasserstein(
+                f"B8 ADMD of {homes} homes, W1", "kW per home", partial(demand, homes=homes)
+            )
             for homes in sizes
             if homes > 1  # of one home it is the peak of a customer, in B10
         ),
         GridMetric(
             name="B8 ADMD, mean curve",
-            unit=f"kW, {format_count(sizes[-1], 'home')}",
+            unit="kW per home",
+            shown=f"of {format_count(sizes[-1], 'home')}",
             value=lambda seen: float(curve(seen)[-1]),
             distance=lambda s, t: float(np.abs(curve(s) / curve(t) - 1.0).max()),
         ),
@@ -375,7 +384,8 @@ def _customers() -> list[GridMetric]:
         by_wasserstein("B10 peak of a customer, W1", "kW", lambda seen: seen.peak_kw),
         GridMetric(
             name="B10 ramp, W1",
-            unit="kW, mean size",
+            unit="kW",
+            shown="mean size",
             value=lambda seen: float(np.abs(seen.ramp_kw).mean()),
             distance=lambda s, t: float(np.abs(s.ramp_kw - t.ramp_kw).mean()),
         ),

@@ -16,6 +16,7 @@ from wattveil.grid.planning_summary import (
     format_equivalence,
     is_zero_throughout,
     light_load,
+    metric_parts,
     planning_summary,
     summary_notes,
     summary_text,
@@ -35,6 +36,7 @@ from wattveil.web.pages import PageTable, TableCell, write_internal_page
 _BINS = 60
 _RATIOS = "Distance from real over the 95th percentile of resampled real customers: 1 is the limit"
 _COLUMNS = {
+    "compared by": lambda row: metric_parts(row)[2],
     "real": lambda row: format_number(row.real),
     "synthetic": lambda row: format_number(row.synthetic),
     "difference, 95 % interval": lambda row: format_interval(
@@ -44,7 +46,7 @@ _COLUMNS = {
     "smallest detectable ratio": lambda row: format_number(
         ratio_to_noise(row.smallest_detectable, row.noise)
     ),
-    "margin (control)": lambda row: format_number(row.control_ratio),
+    "control": lambda row: format_number(row.control_ratio),
 }
 _HEADLINE = "A5 peak"
 
@@ -91,7 +93,9 @@ def write_grid_page(
         light_load=light_load(comparison),
         summary=summary_table(summary),
         notes=summary_notes(comparison),
-        verdicts=verdict_table(measured, _COLUMNS, OUTCOMES),
+        verdicts=verdict_table(
+            measured, _COLUMNS, OUTCOMES, named=("metric", "value shown"), parts=metric_parts
+        ),
         counts=[
             f"{sum(row.verdict is verdict for row in measured)} {verdict.value}"
             for verdict in Verdict
@@ -134,15 +138,16 @@ def _figures(comparison: GridComparison) -> list[ReportFigure]:
         ]
     )
     use_log_axes(diversity, x=True)
-    beyond = "share of transformers beyond"
+    beyond = "share of transformers above"
+    rating = "peak loading, per unit of rating"
     along = "Voltage along the feeder: lowest and highest of the day"
     return [
         panel("Voltage magnitude", histogram(all_three, "voltage_pu"), "pu", "share"),
-        panel("Voltage phase", histogram(all_three, "angle_deg"), "degree", "share"),
-        panel(along, _along_the_feeder(comparison), "ohm from the substation", "pu"),
+        panel("Voltage angle", histogram(all_three, "angle_deg"), "degrees", "share"),
+        panel(along, _along_the_feeder(comparison), "impedance from the substation, Ω", "pu"),
         panel("Load of the feeder", population_lines(load_mw), "", "MW"),
         panel("After-diversity maximum demand", diversity, "homes", "kW per home"),
-        panel("Service transformers: peak loading", _overload(all_three), "of the rating", beyond),
+        panel("Service transformers: peak loading", _overload(all_three), rating, beyond),
     ]
 
 
@@ -186,5 +191,5 @@ def _overload(samples: Sequence[Observation]) -> Figure:
     points = [(each, 1.0 - np.arange(each.size) / max(each.size, 1)) for each in loadings]
     figure = population_lines(points)
     figure.add_vline(x=1.0, line_dash="dash")
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", dtick=1)  # decades
     return figure

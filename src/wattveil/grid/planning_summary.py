@@ -17,25 +17,32 @@ from scipy import stats
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import GridComparison, GridRow
+from wattveil.grid.grid_metrics import Compared
 from wattveil.grid.observation import GridSetting, Observation
 from wattveil.web.charts import TWO_SIDED_95
 from wattveil.web.formatting import format_count, format_number
 
 DEFAULT_MARGIN = 0.05
 _LOWEST_VOLTAGE = "A1 voltage, KS"
-_PEAK, _ADMD = "A5 peak", "B8 ADMD"
+_PEAK = "A5 peak"
+_IN_PERCENT = {"A3 losses": "%", "B9 peak loading, 99 %": "% of rating"}
+"""Metrics that are shares, and their unit in percent."""
 _QUANTITIES = {
     _PEAK: "peak load",
     _LOWEST_VOLTAGE: "voltage drop, largest",
     "A3 losses": "losses",
     "A4 peak current, largest": "peak current, largest",
     "A6 hosting capacity, load": "hosting capacity, load",
-    "A6 hosting capacity, panels": "hosting capacity, PV",
+    "A6 hosting capacity, PV": "hosting capacity, PV",
     "B8 ADMD of 64 homes, W1": "ADMD of 64 homes",
     "B8 ADMD of 4 homes, W1": "ADMD of 4 homes",
-    "B9 peak loading, 99 %": "transformer, {homes} homes, {kva:g} kVA, 99 %",
+    "B9 peak loading, 99 %": (
+        "transformer peak loading, {homes} homes on {kva:g} kVA, 99th percentile"
+    ),
 }
 """Metrics of the summary, in its order, and what their values are."""
+_COMPARED_BY = ("W1", "W1 by hour", "KS", "NRMSE")
+_VALUES_BY = {Compared.VALUE.value: "difference", Compared.RATIO.value: "ratio"}
 _LIGHT_LOAD = 0.1
 """Share of the nominal load below which a feeder hardly distinguishes populations."""
 
@@ -148,7 +155,7 @@ def light_load(comparison: GridComparison) -> str:
     if peak_kw >= _LIGHT_LOAD * nominal_kw:
         return ""
     return (
-        f"the peak load is {100.0 * peak_kw / nominal_kw:.1f} % of the nominal load of the feeder."
+        f"The peak load is {100.0 * peak_kw / nominal_kw:.1f} % of the nominal load of the feeder."
         " Voltages, currents, losses and hosting capacities are those of a nearly unloaded"
         ' feeder: "equivalent" says little about the customers there. Use more houses, or a smaller'
         " feeder."
@@ -158,11 +165,13 @@ def light_load(comparison: GridComparison) -> str:
 def _compared(name: str, row: GridRow, slack_pu: float, margin: float) -> PlanningRow:
     real, synthetic = row.real, row.synthetic
     ends: Sequence[float] = (row.difference_low, row.difference_high)
-    unit = "kW per home" if row.metric.startswith(_ADMD) else row.unit
+    unit = row.unit
     if row.metric == _LOWEST_VOLTAGE:  # relative to the voltage, any difference would be small
         real, synthetic, unit = max(slack_pu - real, 0.0), max(slack_pu - synthetic, 0.0), "pu"
         ends = (-row.difference_high, -row.difference_low)
     low, high = (value / real if real > 0.0 else math.nan for value in ends)
+    if row.metric in _IN_PERCENT:
+        real, synthetic, unit = 100.0 * real, 100.0 * synthetic, _IN_PERCENT[row.metric]
     return compared(name, unit, (real, synthetic), (low, high), margin)
 
 
@@ -284,6 +293,16 @@ def format_equivalence(row: PlanningRow) -> str:
     if row.equivalence is not Equivalence.INCONCLUSIVE or math.isnan(row.power):
         return row.equivalence.value
     return f"{row.equivalence.value} (power {100.0 * row.power:.0f} %)"
+
+
+def metric_parts(row: GridRow) -> tuple[str, str, str]:
+    """Return the name of a metric, the value that is shown of it, and how it is compared."""
+    shown = ", ".join(filter(None, (row.shown, row.unit)))
+    name, _, last = row.metric.rpartition(", ")
+    if last in _COMPARED_BY:
+        return name, shown, last
+    by = "whole curve" if row.compares == Compared.DISTRIBUTION else _VALUES_BY[row.compares]
+    return row.metric, shown, by
 
 
 def is_zero_throughout(row: GridRow) -> bool:

@@ -112,13 +112,18 @@ class Expectation:
                 object.__setattr__(self, name, None)
 
     def __str__(self) -> str:
-        """Return value and unit, and the range if one is stated."""
+        """Return value and unit, and the range if one is stated; signs if it begins below 0."""
         if self.value is None:
             return self.unit
-        shown = f"{format_number(self.value, 2)} {self.unit}".rstrip()
+        is_signed = self.low is not None and self.low < 0.0
+
+        def number(value: float) -> str:
+            return "+" * (is_signed and value > 0.0) + format_number(value, 2)
+
+        shown = f"{number(self.value)} {self.unit}".rstrip()
         if self.low is None or self.high is None:
             return shown
-        return f"{shown} ({format_number(self.low, 2)} to {format_number(self.high, 2)})"
+        return f"{shown} ({number(self.low)} to {number(self.high)})"
 
 
 class Headline(NamedTuple):

@@ -18,13 +18,16 @@ _LINES = 4
 """Customers in a figure of a week: more lines cannot be distinguished."""
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MAX_TICKS = 13
+_FEW_DAYS, _WEEKLY_DAYS = 90, 14
+"""Days below which the axis has dates, and above which it has one per week."""
 _WEEK_CAPTION = (
     "Load of single synthetic customers, sampled from the released model. None is a real customer."
-    " A synthetic customer keeps its habits all year. Sample more with wattveil synthesize --years."
+    " A synthetic customer keeps its habits on all days. Sample more with wattveil synthesize"
+    " --years."
 )
 _YEAR_CAPTION = (
     "Mean load of the synthetic customers of each day, and the largest mean load in a slot of that"
-    " day. The largest value of the year is the coincident peak, per customer."
+    " day. The largest of all values is the coincident peak, per customer."
 )
 _LEVEL_CAPTION = (
     "How far the load of a day lies above or below the typical days of its season, for all"
@@ -55,7 +58,7 @@ def year_figures(tables: Mapping[str, Table]) -> Iterator[ReportFigure]:
     at = int(np.argmax(peak_kw))
     figure = _year_figure(names, "kW per customer", {"mean": mean_kw, "peak": peak_kw})
     yield ReportFigure(
-        "The year of all synthetic customers",
+        "Every day of all synthetic customers",
         figure,
         _YEAR_CAPTION,
         alt=f"Mean load {format_number(float(mean_kw.mean()))} kW; coincident peak"
@@ -111,9 +114,14 @@ def _year_figure(days: Sequence[str], unit: str, lines: Mapping[str, Floats]) ->
         figure.add_scatter(
             x=list(range(len(days))), y=values, name=name, line={"color": shade}, mode="lines"
         )
-    places = [place for place, day in enumerate(days) if day.endswith("-01")] or [0]
-    places = places[:: -(-len(places) // _MAX_TICKS)]
-    texts = [_MONTHS[dt.date.fromisoformat(days[place]).month - 1] for place in places]
+    dates = [dt.date.fromisoformat(day) for day in days]
+    if len(days) < _FEW_DAYS:  # months would label one or two places
+        places = list(range(0, len(days), 7 if len(days) > _WEEKLY_DAYS else 1))
+        texts = [f"{dates[place].day} {_MONTHS[dates[place].month - 1]}" for place in places]
+    else:
+        places = [place for place, day in enumerate(dates) if day.day == 1]
+        places = places[:: -(-len(places) // _MAX_TICKS)]
+        texts = [_MONTHS[dates[place].month - 1] for place in places]
     figure.update_xaxes(tickvals=places, ticktext=texts, tickangle=0, ticks="outside", ticklen=6)
     figure.update_yaxes(title_text=unit)
     return figure

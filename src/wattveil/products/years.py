@@ -58,8 +58,8 @@ _RELEASES = 2
 """Simulated releases of each mix."""
 _VERY_LARGE = 20.0
 """Of the median load: larger customers are not compared, as in `wattveil evaluate`."""
-_PEAK_BIAS = "difference of the coincident peak from real"
-_ENERGY_BIAS = "difference of the annual energy from real"
+_PEAK_BIAS = "synthetic minus real coincident peak in simulated releases"
+_ENERGY_BIAS = "synthetic minus real energy over the released days in simulated releases"
 _NOT_KNOWN = "not known without the data (the data holder can run wattveil evaluate)"
 
 _DAY = Column(name="day", text="local day", type="string")
@@ -320,11 +320,14 @@ class YearPlan(Result):
     """Relative difference of the coincident peak of synthetic from that of real customers: median
     over the simulated releases, lowest and highest."""
     energy_bias: tuple[float, float, float]
-    """The same of the mean annual energy."""
+    """The same of the mean energy over the released days."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("median", "lowest", "highest")
-        found = (("coincident peak", self.peak_bias), ("annual energy", self.energy_bias))
+        found = (
+            ("coincident peak", self.peak_bias),
+            ("energy over the released days", self.energy_bias),
+        )
         records = [
             {"quantity": name, **dict(zip(names, value, strict=True))} for name, value in found
         ]

@@ -127,6 +127,9 @@ def verdict_table(
     rows: Sequence[ComparedMetric],
     columns: Mapping[str, Callable[[Any], str]],
     outcomes: Outcomes,
+    *,
+    named: tuple[str, str] = ("metric", "unit"),
+    parts: Callable[[Any], Sequence[str]] = lambda row: (row.metric, row.unit),
 ) -> PageTable:
     """Return a table with a row per metric.
 
@@ -134,12 +137,13 @@ def verdict_table(
     ----------
     columns
         Title of a column, and what it shows of a row.
+    named, parts
+        Titles of the first two columns, and what they show of a row.
     """
-    head = ("metric", "unit", *columns, "verdict")
+    head = (*named, *columns, "verdict")
     cells: list[tuple[str | TableCell, ...]] = [
         (
-            row.metric,
-            row.unit,
+            *parts(row)[:2],
             *(shown(row) for shown in columns.values()),
             TableCell(str(row.verdict), outcomes.get(row.verdict)),
         )

@@ -64,8 +64,9 @@ def test_every_customer_has_a_bus(stated: list[int], more: int) -> None:
 def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
     """More or fewer customers than the buses state, with no bus for the rest."""
     buses = (Bus("a", 0.4, 1, 2), Bus("b", 0.4, 1, 1))
-    with pytest.raises(InvalidParameterError, match="sum of the customers of all buses, 3"):
+    with pytest.raises(InvalidParameterError, match="sum of the customers of all buses, 3") as no:
         list(drawn(customers, buses=buses).bus_of_each())
+    assert ("or leave customers empty for one bus" in no.value.rule) is (customers > 3)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +80,15 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
         ("bus,kv\na,0\n", "line 2, kv"),
         ("bus,kv\na,nan\n", "line 2, kv"),
         ("bus,kv\na,34.5\nb,400\n", "line 3, kv"),  # volts
-        ("bus,kv\na,0.4\nb,high\n", "line 3, kv"),
+        ("bus,kv\na,0.23\nb,high\n", "line 3, kv"),
         ("bus,kv,phases\na,0.4,2\n", "line 2, phases"),
         ("bus,kv,phases\na.1,0.4,3\n", "line 2, bus"),  # one node for three phases
         ("bus,kv\na.1.2.3,0.4\n", "line 2, bus"),
         ("bus,kv,customers\na,0.4,1.5\n", "line 2, customers"),
         ("bus,kv,customers\na,0.4,-1\n", "line 2, customers"),
+        ("bus,kv,phases,connection\na,0.24,1,delta\n", "line 2, connection"),
+        ("bus,kv,phases,connection\na,0.4,3,split-phase\n", "line 2, connection"),
+        ("bus;kv\na;0.23\n", "header"),
     ],
 )
 def test_a_broken_list_of_buses_is_refused(tmp_path: Path, text: str, where: str) -> None:
@@ -99,9 +103,19 @@ def test_a_broken_list_of_buses_is_refused(tmp_path: Path, text: str, where: str
 def test_other_columns_of_a_list_of_buses_are_named(tmp_path: Path) -> None:
     """They are not used; coordinates may be there."""
     path = tmp_path / "buses.csv"
-    path.write_text("bus,kv,x,phase,owner\na,0.4,7,3,me\n")
+    path.write_text("bus,kv,x,phase,owner\na,0.23,7,3,me\n")
     with pytest.warns(IgnoredColumnsWarning, match="not used: phase, owner"):
-        assert read_buses(path) == (Bus("a", 0.4, 1, 0),)
+        assert read_buses(path) == (Bus("a", 0.23, 1, 0),)
+
+
+def test_the_separator_is_a_comma_and_names_of_columns_have_any_case(tmp_path: Path) -> None:
+    """The error says what the separator must be."""
+    path = tmp_path / "buses.csv"
+    path.write_text("Bus, KV,Phases\na,0.4,3\n")
+    assert read_buses(path) == (Bus("a", 0.4, 3, 0),)
+    path.write_text("bus;kv;phases\na;0,4;3\n")
+    with pytest.raises(InvalidFileError, match=r"header: The separator must be a comma\.$"):
+        read_buses(path)
 
 
 def test_a_missing_list_of_buses_is_refused(tmp_path: Path) -> None:
@@ -155,15 +169,21 @@ def test_one_list_of_buses_serves_every_tool(tmp_path: Path) -> None:
     assert loads["node"].to_pylist() == ["a", "a"]
     write_gridlabd(tmp_path / "gridlabd", drawn(2, buses=buses))
     model = (tmp_path / "gridlabd" / "customers.glm").read_text()
-    assert model.count("parent a; phases CS;") == 2
+    assert model.count("parent a; phases CN;") == 2
 
 
 def test_phases_are_taken_in_turn_over_all_buses(tmp_path: Path) -> None:
-    """One customer at each of three buses: not all of them on phase 1."""
-    buses = tuple(Bus(name, 0.24, 1, 1) for name in "abc")
+    """One customer at each of three buses: not all of them on phase 1, in either tool."""
+    buses = tuple(Bus(name, 0.23, 1, 1) for name in "abc")
     write_opendss(tmp_path / "some.dss", drawn(3, buses=buses))
     text = (tmp_path / "some.dss").read_text()
     assert all(f" bus1={node} " in text for node in ("a.1", "b.2", "c.3"))
+    write_gridlabd(tmp_path / "gridlabd", drawn(3, buses=buses))
+    model = (tmp_path / "gridlabd" / "customers.glm").read_text()
+    for place, phase in zip("abc", "ABC", strict=True):
+        assert f"parent {place}; phases {phase}N; nominal_voltage 230.00;" in model
+        assert f"constant_power_{phase};" in model
+    assert "triplex" not in model
 
 
 def test_the_table_of_customers(tmp_path: Path) -> None:
@@ -180,7 +200,7 @@ def test_the_table_of_customers(tmp_path: Path) -> None:
     [
         ("some.csv", {"kind": "pandapower"}, "out"),
         ("some", {"kind": "opendss"}, "out"),
-        ("some", {"kind": "excel"}, "format"),
+        ("some", {"kind": "excel"}, "kind"),
         ("some", {}, "out"),
         ("some.csv", {"buses": Path("buses.csv")}, "buses"),
         ("some.dss", {"power_factor": 0.0}, "power_factor"),
@@ -244,7 +264,7 @@ def test_temperatures_that_cannot_be_read(tmp_path: Path, text: str, field: str,
     ("rows", "named"),
     [
         ("a,0.4,3\nb,0.23,1\n", ""),
-        ("a,0.4,3\nb,0.23,3\n", "bus b has 3 phases and kv=0.23"),
+        ("a,0.4,3\nb,0.23,3\n", "Bus b has 3 phases and kv=0.23"),
     ],
 )
 def test_three_phases_at_the_voltage_of_one_are_noticed(
@@ -258,3 +278,24 @@ def test_three_phases_at_the_voltage_of_one_are_noticed(
     assert bool(warning) is bool(named)
     assert named in warning
     assert not named or "0.4 kV" in warning
+
+
+@pytest.mark.parametrize("kv", ["0.38", "0.4", "0.48"])
+def test_one_phase_at_the_voltage_between_phases(tmp_path: Path, kv: str) -> None:
+    """Refused where the number of phases is not given; a warning where it is."""
+    path = tmp_path / "buses.csv"
+    text = rf"kv is {kv}\. For a single-phase load, kv is the line-to-neutral voltage, 0\.2"
+    for table in (f"bus,kv\nmain,{kv}\n", f"bus,kv,phases\nmain,{kv},\n"):
+        path.write_text(table)
+        with pytest.raises(
+            InvalidFileError, match=rf"bus main: phases is 1 \(the default\) and {text}"
+        ):
+            read_buses(path)
+    path.write_text(f"bus,kv,phases\nmain,{kv},1\nlane.1,{kv},1\n")
+    warning = voltage_warning(read_buses(path))
+    assert warning.startswith(f"Bus main: phases is 1 and kv is {kv}. For a single-phase load")
+    assert warning.endswith("Buses with such a voltage: 2.")
+    if kv == "0.4":
+        assert "0.23 kV in a 400 V network. Set phases to 3 or kv to 0.23." in warning
+    path.write_text(f"bus,kv,phases\nmain,{kv},3\nlane.1.2,{kv},1\nhill,0.23,1\nmv,11,1\n")
+    assert not voltage_warning(read_buses(path))  # lane is between two phases

@@ -85,20 +85,23 @@ def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
         "customers": 2,
         "group": None,
         "seed": 7,
+        "years": False,
         "wattveil": version("wattveil"),
     }
-    for name in ("some.parquet", "some.dss", "some.xml"):
+    loads = {**expected, "power_factor": 0.9}
+    for name in ("some.parquet", "some.xml"):
         write_customers(bundle, tmp_path / name, customers=2, seed=7)
-    for kind in ("pandapower", "simbench", "gridlabd", "series"):
-        write_customers(bundle, tmp_path / kind, customers=2, seed=7, kind=kind)
+    for name in ("some.dss", "pandapower", "simbench", "gridlabd", "series"):
+        kind = None if name == "some.dss" else name
+        write_customers(bundle, tmp_path / name, customers=2, seed=7, kind=kind, power_factor=0.9)
     assert Profiles.read_parquet(tmp_path / "some.parquet").rules == {"synthetic": expected}
     title = (tmp_path / "some.xml").read_text().split("title>")[1].removesuffix("</")
     first = (tmp_path / "some.dss").read_text().splitlines()[0]
     model = (tmp_path / "gridlabd" / "customers.glm").read_text().splitlines()[0]
-    for text in (first, model, unescape(title)):
-        assert json.loads(text[text.index("{") :]) == expected
+    for text, stated in ((first, loads), (model, loads), (unescape(title), expected)):
+        assert json.loads(text[text.index("{") :]) == stated
     for kind in ("pandapower", "simbench", "series"):
-        assert json.loads((tmp_path / kind / "origin.json").read_text()) == expected
+        assert json.loads((tmp_path / kind / "origin.json").read_text()) == loads
 
 
 def test_the_command(whole: Path, tmp_path: Path) -> None:
@@ -133,6 +136,23 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidFileError, match="a synthetic model"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, MODEL}
+
+
+def test_an_unknown_format_is_named_by_its_option(whole: Path, tmp_path: Path) -> None:
+    """The message has the option, not the argument of Python."""
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(tmp_path / "x")]
+    refused = CliRunner().invoke(app, [*command, "--format", "pandapwr"], terminal_width=300)
+    assert refused.exit_code == 2
+    assert "--format must be one of" in refused.output
+
+
+def test_warnings_begin_alike(whole: Path, tmp_path: Path) -> None:
+    """Of a voltage, as of all else."""
+    buses = tmp_path / "buses.csv"
+    buses.write_text("bus,kv,phases\nmain,0.4,1\n")
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(tmp_path / "x.dss")]
+    told = CliRunner().invoke(app, [*command, "--buses", str(buses)], env={"COLUMNS": "300"})
+    assert "Warning: Bus main: phases is 1 and kv is 0.4." in told.output
 
 
 def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) -> None:

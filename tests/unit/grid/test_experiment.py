@@ -79,7 +79,7 @@ def test_class_means_pass_the_histogram_and_nothing_else(
         ("smaller by a fifth", (*VOLTAGE, "A3 losses", "A5 peak", *SINGLE)),
         ("three hours late", ("A5 hour of the peak", "A1 voltage, W1 by hour")),
         ("smoothed", ("B10 lag-1 autocorrelation, W1", *SINGLE)),
-        ("exporting", ("B10 readings below 0", "A6 hosting capacity, panels")),
+        ("exporting", ("B10 readings below 0", "A6 hosting capacity, PV")),
     ],
 )
 def test_planted_faults_are_found(

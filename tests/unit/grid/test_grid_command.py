@@ -58,7 +58,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     assert page.count("inconclusive (no power)</td>") == hidden > 0  # the page keeps them
     assert "A3 losses" in page
     assert "INTERNAL: exact figures" in page
-    for title in ("Voltage magnitude", "Voltage phase", "along the feeder", "After-diversity"):
+    for title in ("Voltage magnitude", "Voltage angle", "along the feeder", "After-diversity"):
         assert title in page
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(?!data:)", page)
     assert "A3 losses" in page

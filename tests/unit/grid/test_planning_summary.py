@@ -16,6 +16,7 @@ from wattveil.grid.planning_summary import (
     format_equivalence,
     is_zero_throughout,
     light_load,
+    metric_parts,
     summary_notes,
     summary_sentence,
 )
@@ -32,6 +33,7 @@ def grid_row(metric: str, real: float, synthetic: float, low: float, high: float
         difference_low=low,
         difference_high=high,
         verdict=Verdict.DIFFERENT,
+        shown="",
         **dict.fromkeys(
             (
                 "distance",
@@ -170,6 +172,26 @@ def test_omitted_quantities_and_extremes_are_named() -> None:
     assert not any("ADMD of 4 homes" in line or "transformer" in line for line in omitted)
     assert "Highest voltage 1.0300 pu" in extremes
     assert "-250 kW (none)" in extremes
-    admd, transformers = planning_summary(comparison)
-    assert admd.unit == "kW per home"
-    assert transformers.quantity == "transformer, 8 homes, 25 kVA, 99 %"
+    _, transformers = planning_summary(comparison)
+    assert transformers.quantity == ("transformer peak loading, 8 homes on 25 kVA, 99th percentile")
+    assert (transformers.unit, transformers.real) == ("% of rating", 100.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown", "compares", "expected"),
+    [
+        ("A5 load duration curve, NRMSE", "mean load", "distribution", ("mean load, kW", "NRMSE")),
+        ("A1 voltage, W1 by hour", "mean", "distribution", ("mean, kW", "W1 by hour")),
+        ("B8 ADMD, mean curve", "of 64 homes", "distribution", ("of 64 homes, kW", "whole curve")),
+        ("A6 hosting capacity, PV", "", "value", ("kW", "difference")),
+        ("A5 peak", "", "ratio", ("kW", "ratio")),
+    ],
+)
+def test_the_value_shown_is_not_the_distance(
+    metric: str, shown: str, compares: str, expected: tuple[str, str]
+) -> None:
+    """A value in kW has no unit of a distance, and the distance is named beside it."""
+    row = replace(grid_row(metric, 1.0, 1.0, 0.0, 0.0), shown=shown, compares=compares)
+    name, *found = metric_parts(row)
+    assert tuple(found) == expected
+    assert name == metric.removesuffix(f", {expected[1]}")

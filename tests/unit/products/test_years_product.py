@@ -229,6 +229,8 @@ def test_days_survive_files_and_change_the_fingerprint(profiles: Profiles, tmp_p
 def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> None:
     """Two weeks, the year and the levels, with numbers in words; one week of a fortnight."""
     page = (bundle / "report.html").read_text(encoding="utf-8")
+    assert "2025-03-05 to 2025-04-01" in page  # days of the data
+    assert "did not state their dates" not in page
     for text in ("Synthetic years", "Week from 2025-03-10", "Common level of days"):
         assert text in page
     assert "coincident peak is" in page
@@ -241,8 +243,9 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
     figures = [*Years().figures(tables, Choice(request=REQUEST, grid=grid))]
     assert [one.title for one in figures[:2]] == [
         "Week from 2025-03-10",
-        "The year of all synthetic customers",
+        "Every day of all synthetic customers",
     ]
+    assert figures[1].figure.layout.xaxis.ticktext[:2] == ("5 Mar", "6 Mar")  # no months
     assert not [*Years().figures({}, Choice(request=REQUEST, grid=grid))]
     assert not Years().headline({}, Choice(request=REQUEST, grid=grid)).sentence
 
@@ -250,8 +253,11 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
 def test_what_was_achieved_is_not_known(bundle: Path) -> None:
     """Beside each planned difference with its range, the report says why there is none."""
     page = (bundle / "report.html").read_text(encoding="utf-8")
-    for name, planned in (("coincident peak", "-10 % (-20 to 10)"), ("annual energy", "0 % (-10")):
-        row = page.partition(f"difference of the {name} from real")[2].partition("</tr>")[0]
+    for name, planned in (
+        ("coincident peak", "-10 % (-20 to +10)"),
+        ("energy over the released days", "0 % (-10"),
+    ):
+        row = page.partition(f"synthetic minus real {name}")[2].partition("</tr>")[0]
         assert planned in row
         assert "not known without the data" in row
 
@@ -287,7 +293,10 @@ def test_years_in_every_format(bundle: Path, tmp_path: Path) -> None:
     for name in ("y.parquet", "y.csv", "y.dss", "y.xml"):
         write_customers(bundle, tmp_path / name, customers=3, seed=7, years=days)
     table = pq.read_table(tmp_path / "y.parquet")
-    assert json.loads(table.schema.metadata[METADATA.encode()])["seed"] == 7
+    stated = json.loads(table.schema.metadata[METADATA.encode()])
+    assert stated["seed"] == 7
+    expected = {"years": True, "first_day": "2026-01-05", "days": 7, "timezone": "UTC"}
+    assert expected.items() <= stated.items()
     assert np.array_equal(table["kwh"].to_numpy().reshape(3, -1), load_kw)
     assert table["start_utc"][0].as_py() == dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
     assert table["cluster"].to_pylist()[::168] == [str(one) for one in clusters]
@@ -342,6 +351,9 @@ def test_the_commands(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, [*sample, "--days", "5"])
     assert refused.exit_code != 0
     assert "--years" in refused.output
+    refused = CliRunner().invoke(app, sample)
+    text = "This bundle has synthetic years but no model of average days. Add --years."
+    assert text in " ".join(refused.output.split())
     drawn = CliRunner().invoke(app, [*sample, "--years", "--days", "5"])
     assert drawn.exit_code == 0, drawn.output
     assert pc.read_csv(tmp_path / "y.csv").num_rows == 4 * 5 * 24
@@ -364,7 +376,7 @@ def test_a_sample_with_other_weather(bundle: Path, tmp_path: Path) -> None:
     """Files hold what the model draws with the temperatures, and state the response."""
     days = [FIRST + dt.timedelta(days=day) for day in range(DAYS + 7)]
     series = {day: 4.0 + day.toordinal() % 6 for day in days}
-    week = YearSample(FIRST + dt.timedelta(days=DAYS), 7, series)
+    week = YearSample(FIRST + dt.timedelta(days=DAYS), 7, series, "weather.csv")
     write_customers(bundle, tmp_path / "y.parquet", customers=3, seed=7, years=week)
     model = read_year_model(bundle)
     load_kw = model.sample(
@@ -372,8 +384,9 @@ def test_a_sample_with_other_weather(bundle: Path, tmp_path: Path) -> None:
     )[0]
     table = pq.read_table(tmp_path / "y.parquet")
     assert np.array_equal(table["kwh"].to_numpy().reshape(3, -1), load_kw)
-    stated = json.loads(table.schema.metadata[METADATA.encode()])["temperature_response"]
-    assert stated == model.temperature_response(series).statement
+    stated = json.loads(table.schema.metadata[METADATA.encode()])
+    assert stated["temperature_response"] == model.temperature_response(series).statement
+    assert stated["temperature_file"] == "weather.csv"
     other = model.sample(3, random_state=7, first_day=week.first_day, n_days=7)[0]
     assert not np.array_equal(other, load_kw)
 

@@ -259,8 +259,12 @@ def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Po
             raise InvalidParameterError("timezone", "omitted for profiles", timezone)
         return of_profiles(Profiles.read_parquet(real), Profiles.read_parquet(synthetic))
     if any(kinds):
-        rule = "profiles if the real customers are, else readings"
-        raise InvalidParameterError("synthetic", rule, "profiles" if kinds[1] else "other data")
+        names = ["profiles" if one else "readings" for one in kinds]
+        text = (
+            f"REAL contains {names[0]} but SYNTHETIC contains {names[1]}."
+            " Convert the readings with `wattveil profiles`"
+        )
+        raise InvalidParameterError("synthetic", "", names[1], text=text)
     zone = timezone or "UTC"
     both = [read_readings(str(path), timezone=zone) for path in (real, synthetic)]
     spans = [covered_days(readings, zone) for readings in both]

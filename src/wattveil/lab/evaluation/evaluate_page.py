@@ -24,7 +24,7 @@ from wattveil.web.comparison_charts import (
     ratio_chart,
     verdict_table,
 )
-from wattveil.web.formatting import format_interval, format_number
+from wattveil.web.formatting import format_interval, format_number, format_ratio
 from wattveil.web.pages import write_internal_page
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ _COLUMNS = {
     "distance": lambda row: format_number(row.score),
     "95 % interval": lambda row: format_interval(row.low, row.high),
     "limit": lambda row: format_number(row.noise),
-    "ratio": lambda row: format_number(row.ratio),
+    "ratio": lambda row: format_ratio(row.ratio),
     "smallest detectable": lambda row: format_number(row.smallest_detectable),
-    "margin (control)": lambda row: format_number(row.control),
+    "control": lambda row: format_number(row.control),
 }
 
 

@@ -21,8 +21,8 @@ from wattveil.lab.seeded_draws import Generator, named_generator
 from wattveil.numerics.measures.year_measures import high_peak
 from wattveil.web.charts import TWO_SIDED_95
 
-HOMES = 60
-"""Homes of a group, such as those of a distribution transformer."""
+HOMES = 64
+"""Homes of a group, such as those of a distribution transformer; the same as in `wattveil grid`."""
 _REDRAWS, _GROUPS, _MANY_GROUPS = 50, 20, 400
 """Bootstrap samples, groups drawn in each, and groups drawn for the value itself."""
 
@@ -63,8 +63,9 @@ def load_summary(
     return tuple(rows)
 
 
-_PEAK, _GROUP_PEAK, _OWN_PEAK = "coincident peak", f"ADMD of {HOMES} homes", "95 % peak of a home"
-_ENERGY, _FACTOR = "energy per day", "load factor of all"
+_PEAK, _GROUP_PEAK = "coincident peak", f"ADMD of {HOMES} homes"
+_OWN_PEAK = "95th percentile of peaks of single homes"
+_ENERGY, _FACTOR = "energy per day", "load factor of all homes together"
 
 
 def _units(layout: SampleLayout) -> dict[str, str]:

@@ -163,9 +163,12 @@ def known_temperatures(temperatures_c: Mapping[dt.date, float], calendar: YearCa
     missing = [day.isoformat() for day in days if day not in temperatures_c]
     if missing:
         named = ", ".join(missing[:_MOST_NAMED])
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        rule = f"given for every day from {days[0]} to {days[-1]}"
-        raise InvalidParameterError("temperatures", rule, f"none for {named}{more}")
+        if len(missing) > _MOST_NAMED:
+            more = len(missing) - _MOST_NAMED
+            named += f", … and {more} more day{'s' * (more > 1)}"
+        span = f"for every day from {days[0]} to {days[-1]}"
+        text = f"Temperatures are needed {span}; missing: {named}"
+        raise InvalidParameterError("temperatures", "", named, text=text)
     return np.array([temperatures_c[day] for day in days])
 
 

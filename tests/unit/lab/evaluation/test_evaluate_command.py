@@ -4,18 +4,28 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from wattveil.arrays import Floats
+from wattveil.bundle.customer_files import FORMATS, METADATA, synthetic_timezone
+from wattveil.bundle.drawn_customers import Drawn
 from wattveil.cli import app
 from wattveil.cli.data import write_readings
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.lab.evaluation.customer_samples import of_hours, of_profiles, read_populations
+from wattveil.lab.evaluation.customer_samples import (
+    Populations,
+    of_hours,
+    of_profiles,
+    read_populations,
+)
 from wattveil.profiles import Hours, Profiles, TimeGrid
 
 
@@ -45,6 +55,8 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         "needs hourly years",
     ):
         assert words in result.output
+    assert re.search(r"needs hourly years: \d+ more metrics\.", result.output)
+    assert result.output.count("needs hourly years") == 1
     written = page.read_text()
     assert "INTERNAL: exact figures" in written
     for title in ("Mean profile", "Load duration", "Energy per day", "Principal components"):
@@ -112,7 +124,8 @@ def test_files_that_do_not_fit(
     with pytest.raises(InvalidFileError, match="an existing file"):
         read_populations(Path(files[0]), other, timezone=None)
     other.touch()
-    with pytest.raises(InvalidParameterError, match="profiles if the real customers are"):
+    mixed = "REAL contains profiles but SYNTHETIC contains readings"
+    with pytest.raises(InvalidParameterError, match=mixed):
         read_populations(Path(files[0]), other, timezone=None)
     named_profiles(1000.0 * homes_kw[:60]).write_parquet(files[1])  # W
     result = CliRunner().invoke(app, ["evaluate", *files], terminal_width=200)
@@ -198,3 +211,59 @@ def test_days_apart_are_refused(tmp_path: Path) -> None:
         )
     with pytest.raises(InvalidParameterError, match="of days that the real ones have"):
         read_populations(*paths, timezone=None)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "green-button"])
+@pytest.mark.parametrize("first", [date(2025, 3, 6), date(2025, 10, 30)])  # clocks change within
+def test_synthetic_years_have_the_clock_of_the_readings(
+    tmp_path: Path, first: date, kind: str
+) -> None:
+    """Far from UTC, and on days with 23 and 25 hours, the same local load is the same load."""
+    zone, days = ZoneInfo("America/New_York"), 14
+    load_kw = np.tile(1.0 + np.arange(24) * np.arange(1, 4)[:, None], days)  # its peak is at 23:00
+    real, synthetic = tmp_path / "real.csv", tmp_path / f"years{FORMATS[kind].ending}"
+    start = datetime.combine(first, time(), zone).astimezone(UTC)
+    end = datetime.combine(first + timedelta(days=days), time(), zone).astimezone(UTC)
+    hours = [start + timedelta(hours=hour) for hour in range((end - start) // timedelta(hours=1))]
+    assert len(hours) - 24 * days == (-1 if first.month == 3 else 1)
+    lines = [
+        f"{name},{hour.isoformat()},{load_kw[name, hour.astimezone(zone).hour]}\n"
+        for name in range(3)
+        for hour in hours
+    ]
+    real.write_text("customer_id,start_utc,kwh\n" + "".join(lines))
+    drawn = Drawn(
+        batches=iter([(["a", "b", "c"], np.zeros(3, np.int64), load_kw)]),
+        customers=3,
+        grid=TimeGrid(),
+        timezone=zone.key,
+        power_factor=1.0,
+        buses=None,
+        days=(first, days),
+        origin={"timezone": zone.key},
+    )
+    FORMATS[kind].write(synthetic, drawn)
+    assert synthetic_timezone(synthetic) == (zone.key if kind == "parquet" else None)
+    both = read_populations(real, synthetic, timezone=zone.key)
+    assert both.real_kw.shape == (3, 24 * days)
+    assert np.array_equal(both.real_kw, load_kw)
+    assert np.array_equal(both.synthetic_kw, load_kw)
+
+
+def test_the_time_zone_of_synthetic_years_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readings with local time stamps are read in it, unless --timezone is given."""
+    seen = []
+
+    def noted(_real: Path, _synthetic: Path, *, timezone: str | None) -> Populations:
+        seen.append(timezone)
+        raise InvalidParameterError("timezone", "noted", timezone)
+
+    monkeypatch.setattr("wattveil.cli.evaluate.read_populations", noted)
+    origin = {METADATA: json.dumps({"timezone": "America/New_York"})}
+    pq.write_table(pa.table({"kwh": [1.0]}, metadata=origin), tmp_path / "years.parquet")
+    command = ["evaluate", str(tmp_path / "real.csv"), str(tmp_path / "years.parquet")]
+    for more in ([], ["--timezone", "UTC"]):
+        CliRunner().invoke(app, [*command, *more])
+    assert seen == ["America/New_York", "UTC"]

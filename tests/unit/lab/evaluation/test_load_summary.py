@@ -34,14 +34,16 @@ def test_values_by_hand() -> None:
     rows = {row.quantity: row for row in load_summary(real, other, YEAR, margin=0.05)}
     assert rows["coincident peak"].real == pytest.approx(real.mean(axis=0).max())
     assert rows["energy per day"].synthetic == pytest.approx(24.0 * other.mean())
-    assert rows["95 % peak of a home"].real == pytest.approx(np.quantile(real.max(axis=1), 0.95))
+    assert rows["95th percentile of peaks of single homes"].real == pytest.approx(
+        np.quantile(real.max(axis=1), 0.95)
+    )
     factor = real.mean() / real.mean(axis=0).max()
-    assert rows["load factor of all"].real == pytest.approx(factor)
-    for name in ("coincident peak", "energy per day", "95 % peak of a home"):
+    assert rows["load factor of all homes together"].real == pytest.approx(factor)
+    for name in ("coincident peak", "energy per day", "95th percentile of peaks of single homes"):
         assert rows[name].difference == pytest.approx(0.1)
-    assert rows["ADMD of 60 homes"].difference == pytest.approx(0.1, abs=0.03)
-    assert rows["load factor of all"].equivalence is Equivalence.EQUIVALENT
-    assert "95 % peak of a home" not in {
+    assert rows["ADMD of 64 homes"].difference == pytest.approx(0.1, abs=0.03)
+    assert rows["load factor of all homes together"].equivalence is Equivalence.EQUIVALENT
+    assert "95th percentile of peaks of single homes" not in {
         row.quantity for row in load_summary(real[:, :24], other[:, :24], LAYOUT, margin=0.05)
     }
 
@@ -111,7 +113,7 @@ def test_the_command_shows_the_summary_first(
     for words in ("Set aside: 1 real", "Margin ±10 %", "coincident peak", "different"):
         assert words in first
     assert "F1 W1 of a slot" in metrics
-    for words in ("Summary for planners", "Set aside: 1 real", "ADMD of 60 homes"):
+    for words in ("Summary for planners", "Set aside: 1 real", "ADMD of 64 homes"):
         assert words in page.read_text()
     said = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert said["set_aside"]["real"] == 1
