@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ _FIRST_CASES = pytest.StashKey[dict[str, pytest.Item]]()
 _Tracer = Any  # of sys.settrace and threading.settrace, or None
 _TRACERS = pytest.StashKey[tuple[_Tracer, _Tracer]]()
 _OFF = (None, None)
+_FIRST_WORKER = "gw0"
 _WITHOUT_CACHES = (("unit", "privacy"), ("property",), ("statistical",))
 """Folders whose tests compute every constant anew, unless they ask for `cached_constants`."""
 _WITHOUT_ACCURACY = (
@@ -75,11 +76,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while thousands of modules are loaded, nor later among what they hold."""
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Look for no garbage while thousands of modules are loaded, nor later among what they hold.
+
+    Every process of pytest-xdist loads the same modules: the first is traced.
+    """
+    worker = getattr(session.config, "workerinput", {"workerid": _FIRST_WORKER})["workerid"]
+    is_first = worker == _FIRST_WORKER
     gc.disable()
     try:
-        return (yield)
+        with nullcontext() if is_first else _tracing(*_OFF):
+            return (yield)
     finally:
         gc.enable()
         gc.freeze()
