@@ -77,12 +77,14 @@ lint: $(VENV)/.dev
 	@echo "==> deptry"
 	@$(BIN)/deptry src
 
-# Machine code that numba stored may be older than a file it was made from. Compiled beside mypy, once for all processes.
+# Machine code that numba stored may be older than a file it was made from. Compiled beside mypy, once for all processes,
+# as are the tests and what they import: processes that start together would each compile them.
 LOOPS := $(shell grep -rl --include='*.py' '^ *@compiled' src)
 $(VENV)/.machine-code: $(VENV)/.dev $(LOOPS)
 	@find src -name '*.nb[ci]' -delete
 	@echo "==> machine code of the loops"
 	@$(BIN)/python -W ignore tools/compile_loops.py
+	@$(BIN)/pytest --collect-only --quiet --quiet -p no:cacheprovider >/dev/null 2>&1 || true # an error is shown when the tests run
 	@touch $@
 
 format: $(VENV)/.dev ## Reformat the code

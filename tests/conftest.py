@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +40,10 @@ _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "uni
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
 _FIRST_CASES = pytest.StashKey[dict[str, pytest.Item]]()
+_Tracer = Any  # of sys.settrace and threading.settrace, or None
+_TRACERS = pytest.StashKey[tuple[_Tracer, _Tracer]]()
+_OFF = (None, None)
+_FIRST_WORKER = "gw0"
 _WITHOUT_CACHES = (("unit", "privacy"), ("property",), ("statistical",))
 """Folders whose tests compute every constant anew, unless they ask for `cached_constants`."""
 _WITHOUT_ACCURACY = (
@@ -71,11 +76,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while thousands of modules are loaded, nor later among what they hold."""
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Look for no garbage while thousands of modules are loaded, nor later among what they hold.
+
+    Every process of pytest-xdist loads the same modules: the first is traced.
+    """
+    worker = getattr(session.config, "workerinput", {"workerid": _FIRST_WORKER})["workerid"]
+    is_first = worker == _FIRST_WORKER
     gc.disable()
     try:
-        return (yield)
+        with nullcontext() if is_first else _tracing(*_OFF):
+            return (yield)
     finally:
         gc.enable()
         gc.freeze()
@@ -111,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_further = first[_without_case(item)] is not item
         is_left_out = is_further or item.get_closest_marker("slow") is not None
         if folder in _UNTRACED_FOLDERS or (is_left_out and not _is_in(item.path, _OF_THE_KERNEL)):
-            item.add_marker("no_cover")
+            item.add_marker("untraced")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
     if os.environ.get("WATTVEIL_SOAK"):
@@ -150,8 +161,13 @@ def _draw_examples(items: list[pytest.Item], number: Callable[[int], int]) -> No
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Share scales, channels and grants between tests, outside of those that test them."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Share scales, channels and grants between tests, outside of those that test them.
+
+    The tracer of coverage is on in fixtures and in traced tests only: pytest and its plugins have
+    no line that is measured, and run thousands of times.
+    """
+    with pytest.MonkeyPatch.context() as patch, _tracing(*_OFF) as found:
+        item.config.stash[_TRACERS] = found
         if not _is_in(item.path, _WITHOUT_CACHES):
             share_constants(patch)
         if _is_in(item.path, _WITHOUT_ACCURACY):
@@ -166,23 +182,41 @@ def _is_in(path: Path, folders: tuple[tuple[str, ...], ...]) -> bool:
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Take the tracer away from tests marked `no_cover`.
+def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    """Trace fixtures, also those of untraced tests: others may use them later."""
+    with _tracing(*request.config.stash.get(_TRACERS, _OFF)):
+        return (yield)
 
-    pytest-cov does so, but in a process of pytest-xdist it has two tracers, and stops one.
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Trace a test, unless it is marked `untraced`.
+
+    The marker of pytest-cov, `no_cover`, would stop and start coverage, of which a process of
+    pytest-xdist has two.
     """
-    is_marked = item.get_closest_marker("no_cover") is not None
-    if not is_marked and "no_cover" not in getattr(item, "fixturenames", ()):
+    is_marked = item.get_closest_marker("untraced") is not None
+    is_untraced = is_marked or "untraced" in getattr(item, "fixturenames", ())
+    with _tracing(*(_OFF if is_untraced else item.config.stash[_TRACERS])):
         yield
-        return
-    here, in_threads = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)
+
+
+@contextmanager
+def _tracing(here: _Tracer, in_threads: _Tracer) -> Iterator[tuple[_Tracer, _Tracer]]:
+    """Trace this thread and new ones with these, and yield what traced before."""
+    before = sys.gettrace(), threading.gettrace()
+    sys.settrace(here)
+    threading.settrace(in_threads)
     try:
-        yield
+        yield before
     finally:
-        sys.settrace(here)
-        threading.settrace(in_threads)
+        sys.settrace(before[0])
+        threading.settrace(before[1])
+
+
+@pytest.fixture
+def untraced() -> None:
+    """Leave the tracer out of a test, as the marker does; for fixtures of many runs."""
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +232,7 @@ def log_settings() -> Iterator[None]:
 
 
 @pytest.fixture
-def cached_constants(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
+def cached_constants(monkeypatch: pytest.MonkeyPatch, untraced: None) -> None:  # noqa: ARG001 - many runs
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
     remember_constants(monkeypatch)
 
@@ -210,7 +244,7 @@ def few_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def repeated_runs(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
+def repeated_runs(monkeypatch: pytest.MonkeyPatch, untraced: None) -> None:  # noqa: ARG001 - many runs
     """Compute constants once, and draw the system's noise in blocks.
 
     A block comes from the same sampler with the same scale, and each number is handed out once: a

@@ -15,7 +15,7 @@ from tests.export_oracle import LOADERS, SAMPLES, expected, oracle_reading
 from wattveil.errors import WattveilError
 from wattveil.readings import read_readings
 
-pytestmark = pytest.mark.no_cover  # the tests of each format cover its lines
+pytestmark = pytest.mark.untraced  # the tests of each format cover its lines
 
 _STATED = expected()
 _ROUNDING_KWH = 6e-4  # `expected.json` holds three decimals

@@ -23,7 +23,7 @@ from wattveil.errors import InvalidFileError
 from wattveil.profiles import build_profiles
 from wattveil.readings import read_readings
 
-pytestmark = pytest.mark.no_cover  # the tests of each layout cover its lines
+pytestmark = pytest.mark.untraced  # the tests of each layout cover its lines
 
 _INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "16"))
 _FEW = 2  # of each container

@@ -148,7 +148,7 @@ def test_epsilon_is_solved_for() -> None:
     assert error(found) <= 0.02 < error(0.9 * found)
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_a_plan_for_a_target_meets_it_and_varies_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations differ by 3 %: the plan that is shown meets the target, epsilon varies by less.
 

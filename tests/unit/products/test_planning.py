@@ -38,7 +38,7 @@ def near(planned: object, realised: object) -> None:
 @pytest.mark.parametrize(
     ("design", "epsilon"), [("cheapest", 2.5), ("cheapest", 4.0), ("response", 1.0)]
 )
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_labels(design: str, epsilon: float) -> None:
     """Share of wrong labels and error of each share over 100 runs, as planned."""
     load_kw, true = np.repeat(CENTROIDS, SIZES, axis=0), np.repeat(np.arange(4), SIZES)
@@ -190,7 +190,7 @@ def test_bad_share_plans_are_named(field: str, changes: dict[str, object]) -> No
         plan_shares(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize("normalise", [pytest.param(False, marks=pytest.mark.long), True])
 def test_clusters(*, normalise: bool) -> None:

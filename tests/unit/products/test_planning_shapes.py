@@ -20,7 +20,7 @@ KNOWN: dict[str, Any] = {"typical_kw": 0.54, "log_std": 0.69, "delta": 1e-6}
 """Median and spread of the simulated sizes: what a utility knows of its customers."""
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(3.0, marks=pytest.mark.long)])
 def test_planned_error_is_the_realised_error(epsilon: float) -> None:
@@ -43,7 +43,7 @@ def test_planned_error_is_the_realised_error(epsilon: float) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 def test_planned_error_of_three_groups() -> None:
     """Within 25 %, as a mean over groups, for the shapes of three groups of the same homes."""

@@ -76,7 +76,7 @@ def test_curves_never_rise_and_say_their_error(eight_weeks: NDArray[np.float64])
     assert sum(spend.rho_units for spend in curve.spends) == Budget(curve.guarantee).rho_units
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 def test_bands_of_a_day_cover() -> None:
     """95 % bands of the 24 sorted hours hold the truth in about 95 %."""

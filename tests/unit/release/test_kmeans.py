@@ -180,7 +180,7 @@ def recorded(name: str) -> tuple[PrivateKMeans, Draws]:
     return km, record(lambda: km.fit(homes(400, seed=5)))
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("canary", CANARIES.values(), ids=CANARIES)
 def test_no_customer_moves_a_transcript_by_more_than_the_grant(
@@ -227,7 +227,7 @@ def test_choice_of_merge_is_queried_and_charged_where_it_is_open(
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_all_that_is_kept_is_a_function_of_what_was_released(
     load_kw: Floats, setting: dict[str, Any]
 ) -> None:

@@ -33,7 +33,7 @@ def true_means(load_kw: Floats, groups: list[int], levels: range) -> Floats:
     return np.array([load_kw[np.array(groups) == level].mean(axis=0) for level in levels])
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize(
     ("n_groups", "epsilon"),
@@ -57,7 +57,7 @@ def test_bands_cover(n_groups: int, epsilon: float) -> None:
     assert 0.86 < np.mean(inside) < 0.995
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 def test_bands_cover_small_groups_that_differ() -> None:
     """95 % bands hold 85 % and more, of small groups of other sizes than the rest, too.
@@ -74,7 +74,7 @@ def test_bands_cover_small_groups_that_differ() -> None:
     assert np.mean([np.abs(f.mean_kw - truth) < 1.96 * f.std_kw for f in found]) > 0.85
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 def test_bias_of_clipping_very_large_customers_is_bounded() -> None:
     """The band misses two very large customers; the band plus the bias bound does not."""
@@ -88,7 +88,7 @@ def test_bias_of_clipping_very_large_customers_is_bounded() -> None:
     assert np.mean(mean + band + hidden < truth) < 0.1
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 def test_a_narrower_range_hides_less() -> None:
     """What may be hidden is bounded by the largest plausible size, and falls with the budget."""
@@ -104,7 +104,7 @@ def test_a_narrower_range_hides_less() -> None:
     assert hidden(1.0, 40.0) > 2.0 * hidden(8.0, 40.0)
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize(
     "epsilon", [1.0, *(pytest.param(one, marks=pytest.mark.long) for one in (0.3, 3.0))]
@@ -162,7 +162,7 @@ CANARIES = {
 
 @pytest.mark.parametrize("canary", CANARIES)
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_no_customer_moves_a_query_beyond_its_sensitivity(canary: str, epsilon: float) -> None:
     """What one customer changes in the whole transcript is within the grant, query by query."""
     rows = simulated_homes(60)
@@ -205,7 +205,7 @@ def test_unlisted_groups_contribute_nowhere_and_empty_levels_are_released() -> N
     assert (shape.customers >= 1.0).all()
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_groups_that_differ_are_distinguishable() -> None:
     """Large and small customers keep their means; an average of all would miss both."""
     rows = np.vstack([simulated_homes(2000), 6.0 * simulated_homes(2000)])

@@ -129,7 +129,7 @@ every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTIN
 
 
 @every_setting
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_no_customer_moves_a_transcript_by_more_than_the_grant(
     load_kw: Floats, setting: dict[str, Any]
 ) -> None:
@@ -148,7 +148,7 @@ def test_no_customer_moves_a_transcript_by_more_than_the_grant(
 
 
 @every_setting
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_all_that_is_kept_is_a_function_of_what_was_released(
     load_kw: Floats, setting: dict[str, Any]
 ) -> None:
@@ -265,7 +265,7 @@ def quantile_distance(first: Floats, second: Floats) -> float:
     return float((apart.mean(axis=0) / first.std(axis=0)).mean())
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_customers_look_like_the_real_ones() -> None:
     """Without noise to speak of, slots, energy and correlations of homes come back."""
     rows = simulate_load_kw(customers=3000, seed=2)
@@ -277,7 +277,7 @@ def test_customers_look_like_the_real_ones() -> None:
     assert quantile_distance(rows, 1.3 * made) > 0.2  # thirty percent more load would be seen
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_more_budget_is_closer() -> None:
     """At epsilon 0.1 customers are further from the real ones than at epsilon 10."""
     rows = simulate_load_kw(customers=800, seed=2)
@@ -291,7 +291,7 @@ def test_more_budget_is_closer() -> None:
 
 
 @pytest.mark.parametrize(("n_days", "load_transform"), [(2, "log"), (7, "asinh")])
-@pytest.mark.no_cover
+@pytest.mark.untraced
 def test_days_of_a_row_keep_their_differences(n_days: int, load_transform: str) -> None:
     """Weekends with twice the load come out with twice the load."""
     day = simulate_load_kw(customers=1500, seed=3)

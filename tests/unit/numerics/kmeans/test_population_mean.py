@@ -120,7 +120,7 @@ def test_counts_err_by_the_number_of_customers_in_common() -> None:
     assert np.array_equal(public.counts_variance, cells.counts_variance)
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize("normalise", [False, True])
 def test_stated_errors_cover_the_error_of_every_cluster(*, normalise: bool) -> None:

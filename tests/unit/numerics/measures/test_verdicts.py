@@ -153,7 +153,7 @@ def test_shares() -> None:
         assert weights[inside].sum() >= 0.95
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_the_interval_of_an_auc_covers(shift: float) -> None:
     """The true probability, P[N(shift, 2) > 0], in about 95 % of samples; as scikit-learn's AUC."""

@@ -243,7 +243,7 @@ def test_every_row_function_has_an_example() -> None:
     assert set(row_functions().values()) == set(EXAMPLES)
 
 
-@pytest.mark.no_cover
+@pytest.mark.untraced
 @pytest.mark.parametrize("name", row_functions())
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # hostile rows on purpose
 def test_an_output_depends_on_its_own_row_alone(name: str) -> None:
