@@ -29,7 +29,7 @@ from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.ruled_load import rule_plan, rule_warnings
 from wattveil.profiles import Profiles, TimeGrid
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import InvalidOption, plain, refusals, working
 from wattveil.web.formatting import format_share
 
 if TYPE_CHECKING:
@@ -217,7 +217,9 @@ def _opened(
 def _check_profiles(context: typer.Context, profiles: str | None, *, plan: bool) -> None:
     """Refuse a release without profiles; a plan does not need them."""
     if profiles is None and not plan:
-        context.fail("PROFILES is required: parquet file of `wattveil profiles`; private")
+        given: Any = next(one for one in context.command.params if one.name == "profiles")
+        rule = "PROFILES is required: parquet file of `wattveil profiles`; private"
+        raise InvalidOption(rule, ctx=context, param=given)
 
 
 def _assumed() -> tuple[TimeGrid, Callable[..., Manifest]]:

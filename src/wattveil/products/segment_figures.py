@@ -36,7 +36,7 @@ def segment_figures(
     if sizes is not None:
         yield _size_figure(found)
     if len({one.curve.number for one in found}) > 1:
-        yield _map_figure(found)
+        yield _map_figure(found, unit="unit L2 norm" if unit_norm else "kW")
 
 
 def segment_headline(centroids: Table | None, sizes: Table | None) -> Headline:
@@ -218,7 +218,7 @@ def _size_figure(found: Sequence[Segment]) -> ReportFigure:
     )
 
 
-def _map_figure(found: Sequence[Segment]) -> ReportFigure:
+def _map_figure(found: Sequence[Segment], *, unit: str) -> ReportFigure:
     """Return a map of the clusters: first two principal components of the centroids."""
     curves = [one.curve for one in found]
     places, axes, shares = principal_scores(np.array([curve.load for curve in curves]))
@@ -257,8 +257,8 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
     return ReportFigure(
         "Map of the segments",
         figure,
-        alt="Map of the segments, scores in kW: similar curves are close. " + "; ".join(titles),
-        table=PageTable("Scores", ("", "PC 1, kW", "PC 2, kW"), rows),
+        alt=f"Map of the segments, scores in {unit}: similar curves are close. {'; '.join(titles)}",
+        table=PageTable("Scores", ("", f"PC 1, {unit}", f"PC 2, {unit}"), rows),
     )
 
 

@@ -380,9 +380,9 @@ def test_a_notebook_states_which_checks_were_not_run(whole: Path) -> None:
     """Beside the verdict, and as a table with reason and remedy."""
     report = read_bundle(whole).verify()
     n_checks, names = len(report.findings), [one.check for one in report.not_run]
-    assert names == ["the sum with other releases"]
+    assert names == ["total with other releases"]
     assert (
-        f"Accepted: all {n_checks} checks passed; 1 not run (sum with other releases)."
+        f"Accepted: all {n_checks} checks passed; 1 not run (total with other releases)."
         in report._repr_html_()
     )
     table = report.to_pandas("not_run")
