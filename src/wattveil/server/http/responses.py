@@ -274,8 +274,7 @@ class SeriesGroupPlan(_Response):
     customers: int
     """Public number of customers."""
     level_error: float
-    """Standard error of one hour of the group's mean day in the last period, relative to the
-    typical load."""
+    """Standard error of an hour of the mean day in the last period, relative to typical load."""
     visible_kw_per_year: float | None
     """Change per year that would be found in 80 % of all series; null below two years."""
 
@@ -346,6 +345,8 @@ class BundleVerification(_Response):
 
     accepted: bool
     """Whether every check passed."""
+    summary: str
+    """How many checks passed or failed, and how many warnings there are."""
     findings: list[Finding]
     """The checks."""
     not_run: list[NotRun]

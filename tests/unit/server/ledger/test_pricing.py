@@ -80,7 +80,7 @@ def test_what_costs_nothing_does_not_change_the_price() -> None:
     """Guesses, words and ids are free; epsilon, labels and weights are not."""
     price = release_price(PLAIN)
     for same in (
-        PLAIN.replace(customers=5, typical_kw=9.0),
+        PLAIN.replace(customers=50, typical_kw=9.0),
         PLAIN.replace(about=About(title="Another")),
         PLAIN.replace(n_clusters=12, clip_kw=3.0),
     ):
