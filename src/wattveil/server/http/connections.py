@@ -20,6 +20,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -218,7 +219,8 @@ class Acceptor:
         listener.settimeout(0.0)  # as asyncio needs it
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
         if is_tcp and hasattr(socket, "TCP_DEFER_ACCEPT"):  # Linux: connections that send go first
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFERRED_SECONDS)
+            with suppress(OSError):  # a sandbox may not have it
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFERRED_SECONDS)
         self._listen()
 
     def close(self) -> None:
@@ -301,7 +303,7 @@ class Acceptor:
         closes those of nobody else. Many at a time: they are found by looking at all.
         """
         now = self._loop.time()
-        most = max(self._addresses.values())
+        most = max(self._addresses.values(), default=0)
         crowd = [slot for slot in self._slots if self._addresses[slot.address] == most]
         found = [slot for slot in crowd if slot.is_evictable(now)]
         if not found:
@@ -309,7 +311,8 @@ class Acceptor:
             share = max((self._addresses[slot.address] for slot in others), default=0)
             found = [slot for slot in others if self._addresses[slot.address] == share]
             silent = [slot for slot in crowd if slot.is_silent]
-            if found and len(silent) > len(crowd) // 2:
+            # Of a crowd alone: a few new connections of one client among many of others stay.
+            if found and len(silent) > max(len(crowd), self._max // 2) // 2:
                 begun = [slot for slot in silent if not slot.is_new]
                 found = begun[: len(silent) // 2]
         return found[: max(1, self._max // _EVICTED)]

@@ -1,7 +1,6 @@
 """Pages of administrators: data sets, budgets, principals, the ledger and its export."""
 
 import json
-import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy import Connection, select
 from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.public_estimate import rounding_notes
@@ -41,6 +40,7 @@ from wattveil.server.server_state import ServerState
 _LATEST = 50
 """Entries of each journal on the page of all journals."""
 _MAX_ENTRIES = 200
+_PIECE_BYTES = 65_536
 _MAX_OTHERS = 50
 
 
@@ -231,18 +231,15 @@ def ledger_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
     @routes.get("/ledger.jsonl")
     def send_ledger(user: Annotated[SignedInUser, signed_in]) -> Response:
         user.check_admin()
-        folder = Path(tempfile.mkdtemp())
-        path = folder / "ledger.jsonl"
-        try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ledger.jsonl"
             export_ledger(state.ledger.engine, path)
-            sent = FileResponse(path, media_type="application/jsonl", stat_result=path.stat())
-        except BaseException:
-            shutil.rmtree(folder)
-            raise
-        sent.background = BackgroundTask(shutil.rmtree, folder)
-        # The file is written for this response alone: its time and its tag identify nothing.
-        del sent.headers["last-modified"], sent.headers["etag"]
-        return sent
+            exported = path.open("rb")  # can be read after its folder is removed
+        return StreamingResponse(
+            iter(lambda: exported.read(_PIECE_BYTES), b""),
+            media_type="application/jsonl",
+            background=BackgroundTask(exported.close),
+        )
 
     return routes
 
