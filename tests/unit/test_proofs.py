@@ -237,10 +237,11 @@ REACHED = {
     ),
     "a command that reads rows and changes the request": (
         "cli/release.py",
-        "        grid, write_bundle = _assumed()",
+        "        spark = chosen_engine(engine, master)\n",
         """        load_kw = Profiles.read_parquet(profiles).load_kw
         request = request.replace(typical_kw=float(np.median(load_kw)))
-        grid, write_bundle = _assumed()""",
+        spark = chosen_engine(engine, master)
+""",
         "wattveil.cli.release.release",
     ),
     "a function that a command calls for the median of the rows": (

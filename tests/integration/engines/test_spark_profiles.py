@@ -238,6 +238,7 @@ def _build(
     return readings.build(rules, attributes=attributes)
 
 
+@pytest.mark.filterwarnings("ignore::wattveil.errors.UnmatchedAttributesWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_profiles_and_accounts_are_those_of_one_machine(
     parted: SparkSession, tmp_path: Path, case: str

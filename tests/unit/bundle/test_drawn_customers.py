@@ -114,7 +114,7 @@ def test_the_separator_is_a_comma_and_names_of_columns_have_any_case(tmp_path: P
     path.write_text("Bus, KV,Phases\na,0.4,3\n")
     assert read_buses(path) == (Bus("a", 0.4, 3, 0),)
     path.write_text("bus;kv;phases\na;0,4;3\n")
-    with pytest.raises(InvalidFileError, match=r"header: The separator must be a comma\.$"):
+    with pytest.raises(InvalidFileError, match=r"header: the separator must be a comma$"):
         read_buses(path)
 
 
