@@ -267,6 +267,7 @@ def test_a_grid_finer_than_the_readings_is_refused(source: Path) -> None:
         build_profiles(read_readings(_write(source, _hours("a", 1))), grid=TimeGrid(minutes=30))
 
 
+@pytest.mark.filterwarnings("ignore::wattveil.errors.UnmatchedAttributesWarning")
 def test_attributes_are_looked_up(source: Path, tmp_path: Path) -> None:
     """Class and ZIP come along for releases by group; who has none is counted."""
     table = tmp_path / "customers.csv"
