@@ -1,6 +1,7 @@
 """Tables of attributes: read, looked up by customer id, and compared with the readings."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from wattveil.readings.sql_text import ident
 from wattveil.web.formatting import format_count, format_share
 
 _MAX_UNMATCHED = 0.05  # share of customers without a warning
+_MAX_VALUES = 10  # listed for each attribute
 
 
 def attribute_table(path: Path) -> pa.Table:
@@ -40,6 +42,22 @@ def look_up(table: pa.Table, customer_ids: tuple[str, ...]) -> dict[str, tuple[s
     return {
         column: tuple(table[column].take(rows).to_pylist()) for column in table.column_names[1:]
     }
+
+
+def listed_values(
+    attributes: Mapping[str, Sequence[str | None]],
+) -> dict[str, tuple[dict[str, int], int]]:
+    """Return the most frequent values of each attribute with exact counts: for the data holder.
+
+    The second number is that of values that are not listed. Groups of a release must be spelled
+    like these values.
+    """
+    found = {}
+    for name, column in attributes.items():
+        counts = Counter(value for value in column if value is not None)
+        listed = sorted(counts, key=lambda value: (-counts[value], value))[:_MAX_VALUES]
+        found[name] = ({value: counts[value] for value in listed}, len(counts) - len(listed))
+    return found
 
 
 def unmatched_ids(table: pa.Table, customer_ids: Sequence[str], path: Path) -> str:

@@ -15,7 +15,11 @@ from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import AssumedTimeZoneWarning, UnmatchedAttributesWarning
 from wattveil.profiles.attributes import attribute_table, look_up, unmatched_ids
 from wattveil.profiles.hours import hours_from_readings
-from wattveil.profiles.profile_account import NO_USABLE_READING, ProfileAccount, no_customer_left
+from wattveil.profiles.profile_account import (
+    NO_USABLE_READING,
+    ProfileAccount,
+    no_customer_left,
+)
 from wattveil.profiles.profiles import ProfileRules, Profiles
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES, Estimated
 from wattveil.readings.readings import Readings
@@ -111,6 +115,11 @@ class ProfileBuild(PrivateResult):
         far = np.flatnonzero(mean_kw > bound) if bound else ()
         return tuple(self.profiles.customer_ids[row] for row in far)
 
+    @property
+    def n_extreme(self) -> int:
+        """Number of these customers."""
+        return len(self.extreme_ids)
+
 
 class DistributedReadings(Protocol[_Distributed_co]):
     """Readings that an engine reads."""
@@ -180,6 +189,7 @@ def profiles_from_readings(
     rules = one_model(ProfileRules, rules, fields)
     if isinstance(readings, Readings):
         build = build_profiles(readings, rules, attributes=attributes)
+        build.account.check_median(build.median_kw)
         if not len(build.profiles):
             raise no_customer_left(build.account, readings.files[0])
         return build.profiles
@@ -283,9 +293,7 @@ def _choose(
             averages.days / 2, 2 + _MAX_SPARSE_DAYS * averages.days
         )
         between = np.array([name in totals.between for name in averages.customer_ids], dtype=bool)
-        failures.append(
-            (f"readings at another spacing than {inferred_minutes} minutes", sparse | between)
-        )
+        failures.append((f"readings not spaced {inferred_minutes} minutes apart", sparse | between))
     failures += [
         (
             f"readings on fewer than {format_count(rules.min_days, 'day')}",

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wattveil.errors import NoUsableReadingError
 from wattveil.profiles.profiles import ProfileRules
+from wattveil.readings.options import Implausible
+from wattveil.readings.plausibility import MAX_MEDIAN_KW, implausible_median
 from wattveil.readings.row_checks import ReadingReport
 from wattveil.web.formatting import format_count
 
@@ -34,14 +36,29 @@ class ProfileAccount:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about the readings, and the customers lost if many stamps are unreadable."""
+        """Warnings about the readings, those not used, and customers lost by unreadable stamps."""
+        found = [*self.readings.warnings]
         lost = self.customers_dropped.get(NO_USABLE_READING, 0)
-        if not lost or not self.readings.loses_stamps:
-            return self.readings.warnings
-        return (
-            *self.readings.warnings,
-            f"{format_count(lost, 'customer')} without any {NO_USABLE_READING.removeprefix('no ')}",
-        )
+        if lost and self.readings.loses_stamps:
+            usable = NO_USABLE_READING.removeprefix("no ")
+            found.append(f"{format_count(lost, 'customer')} without any {usable}")
+        if self.straddling:
+            spans = "spans" if self.straddling == 1 else "span"
+            found.append(
+                f"not used: {format_count(self.straddling, 'reading')} that {spans} two slots"
+            )
+        if self.unfit:
+            number = format_count(self.unfit, "reading")
+            found.append(f"not used: {number} of a length that divides no slot")
+        return tuple(found)
+
+    def check_median(self, median_kw: float | None) -> None:
+        """Reject an implausible median load of all profiles: a sample of rows may not show it."""
+        accepted = self.readings.options.get("implausible") == Implausible.ACCEPT
+        if median_kw is not None and abs(median_kw) > MAX_MEDIAN_KW and not accepted:
+            files = self.readings.files
+            path = files[0] if len(files) == 1 else f"{len(files)} files"
+            raise implausible_median(path, median_kw)
 
     def plus(self, other: "ProfileAccount") -> "ProfileAccount":
         """Return the account of both."""
@@ -104,6 +121,8 @@ class WrittenProfiles:
     """For the data holder: they may name customers."""
     replaced: bool = False
     """Whether there was a file of this name."""
+    attribute_values: Mapping[str, tuple[Mapping[str, int], int]] = field(default_factory=dict)
+    """Of each attribute: customers by value, and the number of values not listed."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything except rows of customers, as JSON values."""
@@ -116,6 +135,10 @@ class WrittenProfiles:
             "timezone": self.rules.zone,
             "rules": self.rules.to_json(self.account.readings),
             "account": self.account.to_json(),
+            "attribute_values": {
+                name: {"customers": dict(counts), "values_not_listed": more}
+                for name, (counts, more) in self.attribute_values.items()
+            },
             "warnings": list(self.warnings),
             "replaced": self.replaced,
         }

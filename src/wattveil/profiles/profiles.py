@@ -22,7 +22,7 @@ from wattveil.errors import (
     InvalidParameterError,
 )
 from wattveil.profiles.time_grid import TimeGrid
-from wattveil.readings.options import ReadOptions
+from wattveil.readings.options import ReadOptions, inferred_options
 from wattveil.readings.row_checks import ReadingReport
 from wattveil.readings.timestamps import TimeZone, known_zone
 from wattveil.web.results import PrivateResult, ResultTable
@@ -248,14 +248,16 @@ class Profiles(PrivateResult):
                 path, "file", "an existing file; check the path", None
             ) from error
         except pa.ArrowException as error:
-            of_a_file = (
-                "a Parquet file of `wattveil profiles`; this one is not a profiles file, or"
-                " truncated. For readings, run `wattveil profiles` first"
-            )
-            is_folder = Path(path).is_dir()
-            expected = _OTHER_FOLDER if is_folder else of_a_file
-            found = "a folder" if is_folder else "another content"
-            raise InvalidFileError(path, "content", expected, found) from error
+            if Path(path).is_dir():
+                raise InvalidFileError(path, "content", _OTHER_FOLDER, "a folder") from error
+            raise InvalidFileError(
+                path,
+                "content",
+                "a Parquet file of `wattveil profiles`",
+                None,
+                problem="is not a Parquet file of `wattveil profiles`, or is truncated",
+                remedy="For readings, run `wattveil profiles` first",
+            ) from error
         # Folders of other writers, such as pyarrow, have no file that marks them as complete.
         by_spark = SPARK_METADATA in (table.schema.metadata or {})
         if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
@@ -399,7 +401,8 @@ class ProfileRules(Declaration):
 
     def to_json(self, report: ReadingReport) -> dict[str, object]:
         """Return these rules and those of reading, as a release states them."""
-        readings = {"readings": report.options, "assumptions": list(report.assumptions)}
+        inferred = inferred_options(report.assumptions)
+        readings = {"readings": report.options, "assumptions": inferred}
         return {**readings, **self.model_dump(mode="json")}
 
 

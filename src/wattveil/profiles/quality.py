@@ -1,6 +1,7 @@
 """Page of data quality, and the list of dropped customers. Internal: exact, with names."""
 
 import csv
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ASSUMED_UTC
 from wattveil.readings.readings import Readings
 from wattveil.readings.row_checks import Drop
+from wattveil.readings.timestamps import DAY_US, MINUTE_US, offsets
 from wattveil.terminal import error_record
 from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, panel
 from wattveil.web.formatting import format_share
@@ -24,6 +26,7 @@ from wattveil.web.pages import PageTable, write_internal_page
 
 WITHOUT_ATTRIBUTES = "of these: without attributes"
 _BARS, _TICKS = 60, 8  # at most, of a figure
+_SHOWN_DAYS = 5
 _BANDS = ((5, 95, 0.15), (25, 75, 0.3))
 
 
@@ -48,7 +51,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         ("of these: of a length that no slot is a multiple of, not used", account.unfit),
     ]
     readings = report.lines() + [line for line in in_no_profile if line[1]]
-    customers = [("named in the source", account.customers_in)]
+    customers = [("found in the source", account.customers_in)]
     customers += [
         (f"dropped: {reason}", count) for reason, count in account.customers_dropped.items()
     ]
@@ -65,7 +68,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         customers=_shares("Customers", customers),
         figures=_figures(build),
         rules=PageTable("Rules", (), _rules(profiles.rules)),
-        assumptions=PageTable("Inferred settings", (), assumptions),
+        assumptions=PageTable("Inferred settings and notes", (), assumptions),
     )
 
 
@@ -181,6 +184,36 @@ def outside_period(build: ProfileBuild, readings: Readings) -> tuple[str, ...]:
     return (f"no reading is within --period; readings span {first} to {last}",)
 
 
+def empty_days(build: ProfileBuild, readings: Readings) -> tuple[str, ...]:
+    """Return a warning with the local days of the period on which no customer has a reading.
+
+    Such a day is none of any customer, so rows are searched only if everybody lacks a day.
+    """
+    period = readings.options.period
+    if period is None or not build.account.readings.rows_out:
+        return ()
+    length = (period[1] - period[0]).days
+    if build.averages.days.max(initial=0) >= length:
+        return ()
+    before = 1 if readings.source.rows.end_stamped else 0
+    query = f"""
+        SELECT DISTINCT (stamp_us - {before}) // {15 * MINUTE_US} * {15 * MINUTE_US} AS us
+        FROM ({readings.checked().sql()}) WHERE reason = 0
+    """
+    found = readings.connection.cursor().execute(query).fetchnumpy()["us"].astype(np.int64)
+    zone = readings.options.timezone or "UTC"
+    if readings.clock is None:
+        found += offsets(zone, int(found.min()), int(found.max())).at(found)
+    read = set((found // DAY_US).tolist())
+    days = (period[0] + dt.timedelta(days=day) for day in range(length))
+    empty = [day for day in days if (day - dt.date(1970, 1, 1)).days not in read]
+    if not empty:
+        return ()
+    more = f" and {len(empty) - _SHOWN_DAYS} more" if len(empty) > _SHOWN_DAYS else ""
+    shown = ", ".join(map(str, empty[:_SHOWN_DAYS])) + more
+    return (f"{len(empty)} of {length} days of --period have no readings: {shown}",)
+
+
 def no_profiles(made: WrittenProfiles) -> dict[str, Any]:
     """Return the keys of an error, which the account of a failure has in JSON."""
     message = (
@@ -199,7 +232,7 @@ def remedy(dropped: Mapping[str, int], rules: ProfileRules) -> str:
             "Pass readings of whole days, on every kind of day that --split names, or choose a"
             " longer --grid-minutes"
         ),
-        "readings at another spacing": "State --minutes, or pass one file per interval length",
+        "readings not spaced": "State --minutes, or pass one file per interval length",
         "readings on fewer than": "Pass more days of readings, or lower --min-days",
         "a gap of more than": "Pass readings without that gap, or raise --max-gap-hours",
     }

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from wattveil.archives import BROKEN_ZIP, UnsafeArchiveError, checked_members, member_chunks
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.binary_files import is_prose
+from wattveil.readings.file_names import is_meter_data
 from wattveil.readings.sources import (
     CHUNK_BYTES,
     EXPANDED,
@@ -35,7 +36,6 @@ from wattveil.readings.sources import (
     chunks,
     closed_duckdb,
     duckdb_reads,
-    is_meter_data,
     open_binary,
     shown_path,
     spill_query,

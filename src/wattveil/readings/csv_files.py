@@ -1,41 +1,94 @@
-"""CSV files: the header below a letterhead, and the scan of files with one header."""
+"""CSV files: the header below a letterhead, and the scan of files, whose columns match by name."""
 
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from wattveil.errors import InvalidFileError
 from wattveil.readings.sources import Scan, compression_of, head_of
-from wattveil.readings.sql_text import literal, paths
+from wattveil.readings.sql_text import ident, literal, paths
 
 _MAX_LETTERHEAD, _FOLLOWING = 80, 5  # lines
 _DELIMITERS = ",;\t|"
 _EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 
 
+READ_SEPARATELY = (
+    "Read the files of each format separately, in Python with"
+    " read_readings(FILES).write_parquet(…); what it writes can be read together"
+)
+
+
 def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     """Describe CSV files with one header for all; every field stays text until it is checked."""
-    line, delimiter, names = find_header(files[0], skip_lines)
-    for path in files[1:]:
-        if (header := find_header(path, skip_lines)) != (line, delimiter, names):
-            found = header[1].join(header[2])
-            told = (path, f"line {header[0] + 1}", f"the header of {files[0]}", found[:200])
-            raise InvalidFileError(*told, remedy="Read files of different columns separately")
+    headers = csv_headers(files, skip_lines=skip_lines)
+    for path, names in headers.items():
+        if names != headers[files[0]]:
+            told = (path, "header", f"the header of {files[0]}", ", ".join(names)[:200])
+            raise InvalidFileError(*told, remedy=READ_SEPARATELY)
+    return scan_by_name(headers, skip_lines=skip_lines)
+
+
+def csv_headers(files: list[Path], *, skip_lines: int) -> dict[Path, list[str]]:
+    """Return the column names of each file; place and delimiter of the headers must be the same."""
+    found = {path: find_header(path, skip_lines) for path in files}
+    line, delimiter, _ = found[files[0]]
+    for path, (own_line, own_delimiter, names) in found.items():
+        if (own_line, own_delimiter) != (line, delimiter):
+            expected = f"a header in line {line + 1} with {delimiter!r} between columns, as in"
+            told = (
+                f"line {own_line + 1}",
+                f"{expected} {files[0]}",
+                own_delimiter.join(names)[:200],
+            )
+            raise InvalidFileError(path, *told, remedy=READ_SEPARATELY)
+    return {path: names for path, (_, _, names) in found.items()}
+
+
+def scan_by_name(headers: Mapping[Path, list[str]], *, skip_lines: int) -> Scan:
+    """Describe CSV files as one table with the columns of the first file, matched by name.
+
+    Columns that another file lacks are empty there, and its additional ones are not read: the
+    caller must have checked that they have no role.
+    """
+    files = list(headers)
+    names = headers[files[0]]
+    line, delimiter, _ = find_header(files[0], skip_lines)
     compressions = {compression_of(path) for path in files}
     if len(compressions) > 1:
         raise InvalidFileError(
             files[0], "source", "files compressed all in one way", "several ways"
         )
     compression = compressions.pop()
-    call = (
-        f"read_csv({paths(files)}, auto_detect = false, header = true,"
-        f" skip = {line}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
-        f" compression = '{compression}'"
-    )
+
+    def call(some: Sequence[Path]) -> str:
+        return (
+            f"read_csv({paths(some)}, auto_detect = false, header = true,"
+            f" skip = {line}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
+            f" compression = '{compression}'"
+        )
+
     types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call, lines_before=line + 1)
+    if all(own == names for own in headers.values()):
+        sql = f"{call(files)}, columns = {_struct(types)})"
+        return Scan(sql, types, csv_call=call(files), lines_before=line + 1)
+    if "filename" in {name.lower() for name in names}:  # taken by the name of the file of a row
+        expected = f"the header of {files[0]}, which has a column `filename`"
+        other = next(path for path, own in headers.items() if own != names)
+        raise InvalidFileError(other, "header", expected, ", ".join(headers[other])[:200])
+    parts = []
+    for own, run in groupby(files, key=headers.__getitem__):  # in the order of the files
+        places = {name: f"c{place}" for place, name in enumerate(own)}
+        columns = ", ".join(
+            f"{places.get(name, 'NULL::VARCHAR')} AS {ident(name)}" for name in names
+        )
+        texts = _struct(dict.fromkeys(places.values(), "VARCHAR"))
+        table = f"{call(list(run))}, columns = {texts}, filename = true)"
+        parts.append(f"SELECT {columns}, filename FROM {table}")
+    return Scan(f"({' UNION ALL '.join(parts)})", types, lines_before=line + 1)
 
 
 def find_header(path: Path, skip_lines: int) -> tuple[int, str, list[str]]:

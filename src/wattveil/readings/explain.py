@@ -6,10 +6,8 @@ from pathlib import Path
 
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.readings import read_readings
-from wattveil.readings.sources import Kind
 
 _SHOWN_READINGS = 5
-_MARKET_TIME = "NEM12, whose times are UTC+10 (market time) in all states and all year"
 _BECOMES = {
     "kWh": "kWh (no conversion)",
     "Wh": "kWh, value / 1000",
@@ -60,8 +58,6 @@ def explain(
         format_ = format_.removeprefix("format: ")
     else:
         format_, others = readings.kind, list(readings.assumptions)
-        if format_ == Kind.NEM12:
-            format_ = _MARKET_TIME
     first = next(iter(readings.batches()), None)
     rows = [] if first is None else first.slice(0, _SHOWN_READINGS).to_pylist()
     unit = readings.source.rows.file_unit or readings.source.unit.value
@@ -69,10 +65,17 @@ def explain(
         files=tuple(path.name for path in readings.files),
         format=format_,
         unit=unit,
-        becomes=_BECOMES.get(unit, "kWh, each row by its unit"),
+        becomes=_becomes(unit),
         minutes=readings.lengths,
         assumptions=tuple(others),
         readings=tuple(rows),
         report=tuple(readings.report.lines()),
         warnings=readings.report.warnings,
     )
+
+
+def _becomes(unit: str) -> str:
+    """Return how values become kWh, a power of ten of the file included."""
+    plain, times, power = unit.partition(" × ")
+    known = _BECOMES.get(plain, "").replace("value", f"value * {power}" if times else "value")
+    return known or "kWh, each row by its unit"

@@ -17,8 +17,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from wattveil.errors import InvalidFileError
+from wattveil.readings.file_names import without_endings
 from wattveil.readings.options import NUMBERED_FILES
-from wattveil.readings.sources import without_endings
 
 _NUMBERED = re.compile(r"(?:[\W_]*\d+)+[\W_]*")
 

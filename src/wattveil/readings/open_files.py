@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,22 +16,28 @@ from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.containers import expand
-from wattveil.readings.csv_files import scan_csv
+from wattveil.readings.csv_files import csv_headers, scan_by_name, scan_csv
+from wattveil.readings.file_names import resolve
 from wattveil.readings.formats.file_columns import add_homes
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.formats.green_button_catalogue import STARTS_ARE_UTC, ClockEvidence
+from wattveil.readings.formats.matching_columns import match_columns
+from wattveil.readings.formats.meaning_checks import refuse_unit
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
 from wattveil.readings.formats.staging import STAGED_TABLE, stage
-from wattveil.readings.formats.table_columns import FoundLayout
+from wattveil.readings.formats.table_columns import FoundLayout, own_layout
 from wattveil.readings.home_names import home_names, numbered_files, refuse_copies
+from wattveil.readings.local_starts import READ_AS_LOCAL, RowRange, place_local_rows
 from wattveil.readings.options import NAMED_BY_FILE, Implausible, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.plausibility import MAX_COMPARED_FILES
 from wattveil.readings.recognition import (
     KnownFile,
     direct_layout,
     is_sectioned,
     known_files,
+    parquet_names,
     replaced_rules,
     staged_parts,
     unknown_files,
@@ -43,13 +50,16 @@ from wattveil.readings.sources import (
     ScratchDatabase,
     duckdb_reads,
     kind_of,
-    resolve,
     scan_parquet,
     spill_query,
 )
 from wattveil.readings.timestamps import known_zone
 
 _ANY_DAY = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a local time
+_STREAMED = {
+    Kind.GREEN_BUTTON: "Green Button XML",
+    Kind.NEM12: "NEM12, whose times are UTC+10 (market time) in all states and all year",
+}
 _FEW_REPEATED = 24  # below a day of hours, two files say nothing of one home or two
 _LOCAL_START = "(SELECT * REPLACE (make_timestamp(epoch_us(start_utc)) AS start_utc) FROM {scan})"
 
@@ -66,6 +76,7 @@ class OpenedSource:
     layout: FoundLayout | None = None  # of a known format
     kind: str = "table"
     replaced: tuple[str, ...] = ()  # rules of a known format that are not applied
+    notes: tuple[str, ...] = ()  # columns that only some files have
     spans: Sequence[FileSpan] = ()  # of rows that were staged or streamed
 
 
@@ -113,6 +124,8 @@ def open_files(
         said = (*opened.layout.assumptions, *numbered_files(homes.values()))
         opened = replace(opened, layout=replace(opened.layout, assumptions=said))
     first = next(iter(homes))
+    if opened.layout is not None:
+        refuse_unit(opened.layout, options, first)
     replaced = replaced_rules(first, kind_of([first]), options)
     return replace(opened, origins=list(known), passed_over=passed_over, replaced=replaced)
 
@@ -133,12 +146,21 @@ def _plain_files(
     elif known := unknown_files(files, kind, options):
         return _known(database, files, known, options)
     if kind is Kind.CSV:
-        scan = scan_csv(files, skip_lines=options.skip_lines)
-        return OpenedSource(scan, files, layout=layout, kind=str(kind))
+        headers = csv_headers(files, skip_lines=options.skip_lines)
+        notes = () if layout else match_columns(headers, options)
+        scan = scan_by_name(headers, skip_lines=options.skip_lines)
+        return OpenedSource(scan, files, layout=layout, kind=str(kind), notes=notes)
     if kind is Kind.PARQUET:
+        columns = {path: [*parquet_names(path), *_folder_columns(path)] for path in files}
+        notes = () if layout else match_columns(columns, options)
         scan = scan_parquet(database.connection, files)
-        return OpenedSource(scan, files, layout=layout, kind=str(kind))
+        return OpenedSource(scan, files, layout=layout, kind=str(kind), notes=notes)
     return _streamed(database, homes, kind, options)
+
+
+def _folder_columns(path: Path) -> list[str]:
+    """Return the columns that folders such as ``year=2025`` add to a Parquet file."""
+    return [folder.name.partition("=")[0] for folder in path.parents if "=" in folder.name]
 
 
 def _streamed(
@@ -151,37 +173,54 @@ def _streamed(
     files = list(homes)
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
-    clocks: list[ClockEvidence] = []
+    clocks: dict[Path, ClockEvidence] = {}
+    ranges: dict[Path, RowRange] = {}
+    utc_notes: dict[Path, int] = {}
+    units: set[str] = set()
     places: dict[str, list[Path]] = {}
     rows = 0
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path, home in homes.items():
+            before, noted = rows, log.notes[STARTS_ARE_UTC]
+            found: list[ClockEvidence] = []
             batches = (
-                green_button_batches(path, problems=log, clocks=clocks, home=home)
+                green_button_batches(path, problems=log, clocks=found, units=units, home=home)
                 if kind is Kind.GREEN_BUTTON
-                else nem12_batches(path, problems=log)
+                else nem12_batches(path, problems=log, units=units)
             )
             for batch in batches:
                 rows += batch.num_rows
                 writer.write_batch(batch)
                 for name in pc.unique(batch["customer_id"]).to_pylist():
-                    found = places.setdefault(name, [])
-                    found += [path] if path not in found else []
+                    some = places.setdefault(name, [])
+                    some += [path] if path not in some else []
+            clocks.update((path, clock) for clock in found)
+            utc_notes[path] = log.notes[STARTS_ARE_UTC] - noted
+            ranges[path] = RowRange(before + 1, rows + 1)
     if not rows:
         raise _without_electricity(files[0], kind, log)
+    spans = [FileSpan(path=path, first=ranges[path].first, unit=READING) for path in files]
     scan = scan_parquet(database.connection, [target])
+    local = _local_files(clocks, options)
+    unit = " and ".join(sorted(units))
+    layout = own_layout(said=(f"format: {_STREAMED[kind]}", f"unit: {unit}"), file_unit=unit)
+    are_placed = False
+    log.notes.subtract({STARTS_ARE_UTC: sum(utc_notes[path] for path in local)})
+    if local and len(local) < len(clocks):
+        some_ranges = [ranges[path] for path in local]
+        zone = options.timezone or "UTC"
+        placed = place_local_rows(database.connection, target, some_ranges, zone, log)
+        scan, are_placed = scan_parquet(database.connection, [placed]), True
     shared = {name: some for name, some in places.items() if len(some) > 1}
     if shared and kind is Kind.GREEN_BUTTON:
         log.notes["usage point in several files, read as one customer"] += len(shared)
         if options.implausible is not Implausible.ACCEPT:
             _refuse_other_homes(database, scan.sql, shared)
-    if _is_local(files[0], clocks, options):
+    if local and not are_placed:
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
-        del log.notes[STARTS_ARE_UTC]
-        log.notes["start read as local time, as block titles or offsets indicate"] += rows
-    spans = [FileSpan(path=files[0], first=1, unit=READING)]
-    return OpenedSource(scan, files, log=log, kind=str(kind), spans=spans)
+        log.notes[READ_AS_LOCAL] += rows
+    return OpenedSource(scan, files, log=log, kind=str(kind), spans=spans, layout=layout)
 
 
 def _refuse_other_homes(
@@ -225,21 +264,38 @@ def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFile
     return NoUsableReadingError(path, str(kind), "a reading of electricity", reasons or "none")
 
 
-def _is_local(path: Path, clocks: Sequence[ClockEvidence], options: ReadOptions) -> bool:
-    """Return whether the starts of Green Button files are local time written as UTC."""
-    zone = options.timezone or "UTC"
-    if options.timezone is None and any(clock.is_local for clock in clocks):
-        return all(clock.is_local for clock in clocks)  # of an unknown zone
-    if not clocks or known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
-        return False
-    if all(clock.is_local for clock in clocks):
-        return True
-    if any(clock.is_local or clock.days_are_utc for clock in clocks):
-        if options.implausible is Implausible.ACCEPT:
-            return False
-        expected = f"daily blocks that begin at midnight in {zone}, or implausible='accept' for UTC"
-        raise InvalidFileError(path, "IntervalBlock", expected, "blocks that begin at 0:00 UTC")
-    return False
+def _local_files(clocks: Mapping[Path, ClockEvidence], options: ReadOptions) -> list[Path]:
+    """Return the Green Button files whose starts are local time written as UTC, each by itself."""
+    local = [path for path, clock in clocks.items() if clock.is_local]
+    if options.timezone is None:
+        if local and len(local) < len(clocks):
+            evidence = "local time written as UTC; the starts of other files are UTC"
+            raise InvalidFileError(local[0], "IntervalBlock", "timezone=… of the files", evidence)
+        return local  # of an unknown zone
+    zone = options.timezone
+    if known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
+        return []
+    for path, clock in clocks.items():
+        unclear = clock.days_are_utc and not clock.is_local
+        if unclear and options.implausible is not Implausible.ACCEPT:
+            expected = (
+                f"daily blocks that begin at midnight in {zone}, or implausible='accept' for UTC"
+            )
+            raise InvalidFileError(path, "IntervalBlock", expected, "blocks that begin at 0:00 UTC")
+    return local
+
+
+def single_scans(
+    connection: duckdb.DuckDBPyConnection, opened: OpenedSource, options: ReadOptions
+) -> dict[Path, Scan]:
+    """Return a scan of each file of a plain table of several files; of some if there are many."""
+    accepted = options.cumulative or options.implausible is Implausible.ACCEPT
+    if opened.spans or accepted or len(opened.files) < 2:  # noqa: PLR2004 - nothing to compare
+        return {}
+    files = opened.files[:: 1 + len(opened.files) // MAX_COMPARED_FILES]
+    if opened.kind == Kind.CSV:
+        return {path: scan_csv([path], skip_lines=options.skip_lines) for path in files}
+    return {path: scan_parquet(connection, [path]) for path in files}
 
 
 def _known(

@@ -6,7 +6,7 @@ They decide which rows stay, so the report, the profiles and the manifest of a r
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
@@ -29,6 +29,22 @@ NUMBERED_FILES = "customers: one per file, though names of files differ only by 
 REPLACED_FORMAT = "format: looks like "
 """Begin of the assumption that the caller's columns replace the rules of a known format."""
 
+UNREAD = "not read"
+UNREAD_DIRECTION = f"{UNREAD}, although named by a direction of energy: "
+"""Beginnings of the notes on columns without a role."""
+
+OTHER_UNIT = " may use a different unit: "
+"""Part of the note on a file whose values are far from those of the others."""
+
+OTHER_THAN_NAMED = "as stated, although the file says "
+"""Part of the note on a unit that contradicts the name of a column, or a column of units."""
+
+UNSURE_START = (
+    "time stamps: start of the interval, although the first of nearly every customer is one"
+    " interval after midnight"
+)
+"""Assumption about stamps that may be ends. It is shown as a warning wherever it holds."""
+
 ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
 UTC_PROFILES = "given: the profiles are in UTC. State it"
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
@@ -36,6 +52,18 @@ UTC_PROFILES = "given: the profiles are in UTC. State it"
 
 ASSUMED_KWH = "unit: kWh assumed, as no unit is found"
 """Assumption about values of an unknown unit. It is shown as a warning wherever it holds."""
+
+
+_NOTES = (UNREAD, REPLACED_FORMAT)
+
+
+def inferred_options(assumptions: Iterable[str]) -> list[str]:
+    """Return the assumptions that are options; columns without a role are no option."""
+    return [
+        text
+        for text in assumptions
+        if not text.startswith(_NOTES) and OTHER_UNIT not in text and OTHER_THAN_NAMED not in text
+    ]
 
 
 class FileLayout(StrEnum):
@@ -61,6 +89,11 @@ class MeasuredIn(StrEnum):
         """Accept any case: kwh is kWh."""
         written = str(value).lower()
         return next((unit for unit in cls if unit.value.lower() == written), None)
+
+
+def unit_note(stated: MeasuredIn, said: str, column: str) -> str:
+    """Return the note on a stated unit that a column contradicts."""
+    return f"unit: {stated.value} {OTHER_THAN_NAMED}{said} (column {column!r})"
 
 
 class Implausible(StrEnum):
@@ -250,9 +283,9 @@ class ReadOptions(Declaration):
     skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
     """Lines of a CSV file before its header. Found automatically if omitted."""
     implausible: Implausible = Implausible.REFUSE
-    """Rule for a median load above 100 kW, intervals that overlap, customers of several interval
-    lengths, a stated length that the data contradict, and time stamps that contradict the time
-    zone: refuse, or accept if the data are right."""
+    """Rule for a median load above 100 kW, registers that often go backwards, intervals that
+    overlap, customers of several interval lengths, a stated length that the data contradict, and
+    time stamps that contradict the time zone: refuse, or accept if the data are right."""
     table: str | None = None
     """Sheet of a workbook, or table of a database file, where several may hold readings."""
 

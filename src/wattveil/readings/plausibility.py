@@ -6,22 +6,31 @@ tested before anything is computed, and rejected with the evidence.
 """
 
 import math
-from dataclasses import dataclass
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import duckdb
 
 from wattveil.errors import InvalidFileError
 from wattveil.readings.formats.table import TableRows
-from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions
+from wattveil.readings.options import OTHER_UNIT, Implausible, MeasuredIn, ReadOptions
 from wattveil.readings.row_checks import kwh_sql
+from wattveil.readings.sources import Scan
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
 MAX_MEDIAN_KW = 100.0
 """Largest plausible median of the customers' mean loads, in kW."""
 
 _SAMPLE_ROWS = 50_000
+_FILE_ROWS = 2_000
+_MAX_FILE_RATIO = 20
+_SHOWN_FILES = 3
+MAX_COMPARED_FILES = 200
 _MIN_READS = 24  # fewer prove nothing
 _MIN_RISES = 5
+_MAX_FALLS = 0.05  # share of steps of a register: a reset every day of hours is 0.04
 _RISES = f"falls = 0 AND rises >= {_MIN_RISES}"
 _MAX_OVERLAPPING = 0.1  # share of rows
 _MAX_OTHER_LENGTHS = 0.1  # share of customers
@@ -36,8 +45,11 @@ def check_plausible(
     options: ReadOptions,
     path: object,
 ) -> None:
-    """Reject rows that are registers, of an implausible load or several lengths, or overlap."""
-    if rows.cumulative or options.implausible is Implausible.ACCEPT:
+    """Reject values that contradict the options: registers, loads, lengths, overlaps."""
+    if options.implausible is Implausible.ACCEPT:
+        return
+    if rows.cumulative:
+        _refuse_falling(connection, rows, path)
         return
     if rows.infers_minutes:
         _refuse_other_lengths(connection, rows, path)
@@ -97,11 +109,74 @@ def check_plausible(
         expected = f"intervals that do not overlap, {remedy}, or implausible='accept'"
         raise InvalidFileError(path, "interval lengths", expected, evidence)
     if median_kw is not None and median_kw > MAX_MEDIAN_KW:
-        bound = f"a median load of at most {MAX_MEDIAN_KW:g} kW"
-        expected = f"{bound}, another unit=…, or implausible='accept'"
-        raise InvalidFileError(
-            path, "values", expected, f"{median_kw:,.0f} kW with unit {unit.value}"
+        raise implausible_median(path, median_kw)
+
+
+def implausible_median(path: object, median_kw: float) -> InvalidFileError:
+    """Return the error about a median load of customers that no unit of homes explains."""
+    bound = f"{MAX_MEDIAN_KW:g} kW"
+    told = (path, "values", f"a median load of at most {bound}", f"{median_kw:,.0f} kW")
+    problem = f": the median load is {median_kw:,.0f} kW, above {bound}"
+    remedy = "Check `unit`, or pass implausible='accept'"
+    return InvalidFileError(*told, problem=problem, remedy=remedy)
+
+
+def _refuse_falling(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: object) -> None:
+    """Reject registers of many customers that often go backwards: they are energy of intervals."""
+    part = ", register" if rows.has_registers else ""
+    [(falling, customers, falls, steps)] = connection.execute(f"""
+        WITH steps AS (
+            SELECT meter, value - lag(value) OVER (
+                       PARTITION BY meter, channel{part} ORDER BY stamp_us) AS rise
+            FROM (SELECT * FROM ({rows.sql()})
+                  WHERE isfinite(value) AND stamp_us IS NOT NULL LIMIT {_SAMPLE_ROWS})
+        ), each AS (
+            SELECT count(*) FILTER (rise < 0) AS falls, count(rise) AS steps
+            FROM steps GROUP BY meter HAVING count(*) >= {_MIN_READS}
         )
+        SELECT count(*) FILTER (falls > {_MAX_FALLS} * steps), count(*), sum(falls), sum(steps)
+        FROM each
+    """).fetchall()
+    if not decide_for_all(falling, customers):
+        return
+    evidence = (
+        f"{math.floor(100 * falls / steps)} % of the steps between registers go backwards, for"
+        f" {falling} of {customers} customers"
+    )
+    told = (path, "values", "registers, which rise", evidence)
+    remedy = "Omit `cumulative` if values are the energy of intervals, or pass implausible='accept'"
+    raise InvalidFileError(*told, problem=f": {evidence}", remedy=remedy)
+
+
+def other_unit_files(
+    connection: duckdb.DuckDBPyConnection, rows: TableRows, scans: Mapping[Path, Scan]
+) -> tuple[str, ...]:
+    """Return a note on files whose median value is far from those of the others.
+
+    The first rows of each file of a plain table decide; `OTHER_UNIT` is part of the note.
+    """
+    medians = {}
+    for path, scan in scans.items():
+        sample = replace(rows, scan=scan, minutes=rows.minutes or 60).sql()
+        try:
+            found = connection.execute(f"""
+                SELECT quantile_cont(abs(value), 0.5), count(*)
+                FROM (SELECT value FROM ({sample}) WHERE isfinite(value) AND value <> 0
+                      LIMIT {_FILE_ROWS})
+            """).fetchall()[0]
+        except duckdb.BinderException:  # its columns have other types than in all files together
+            continue
+        if found[1] >= _MIN_READS:
+            medians[path] = float(found[0])
+    if not medians:
+        return ()
+    usual = statistics.median_low(medians.values())
+    notes = [
+        f"{path.name}{OTHER_UNIT}its median value is {median:.3g}, the usual one {usual:.3g}"
+        for path, median in medians.items()
+        if max(median, usual) > _MAX_FILE_RATIO * min(median, usual)
+    ]
+    return tuple(notes[:_SHOWN_FILES])
 
 
 def _refuse_other_lengths(

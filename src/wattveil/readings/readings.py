@@ -31,10 +31,11 @@ from wattveil.readings.open_files import (
     OpenedSource,
     open_files,
     open_query,
+    single_scans,
     store_table,
 )
 from wattveil.readings.options import ASSUMED_UTC, MeasuredIn, ReadOptions
-from wattveil.readings.plausibility import check_plausible
+from wattveil.readings.plausibility import check_plausible, other_unit_files
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
 from wattveil.readings.row_checks import (
     Drop,
@@ -305,7 +306,7 @@ class Readings(PrivateResult):
         return slot_totals(self, grid, zone)
 
     def customers_in(self) -> int:
-        """Count the customers named in the source, with or without usable readings."""
+        """Count the customers found in the source, with or without usable readings."""
         return self.reconciled().customers
 
     def write_parquet(self, path: str | Path) -> None:
@@ -434,8 +435,10 @@ def _complete(
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
         check_plausible(connection, rows, rows.unit, options, path)
+        other_units = other_unit_files(connection, rows, single_scans(connection, opened, options))
     passed_over = passed_over_assumption(opened.passed_over)
-    assumptions = (*opened.replaced, *rows.assumptions, *passed_over)
+    noted = (*opened.notes, *other_units, *passed_over)
+    assumptions = (*opened.replaced, *rows.assumptions, *noted)
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(

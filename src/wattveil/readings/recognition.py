@@ -22,6 +22,7 @@ from wattveil.readings.formats.known_formats import (
     recognise,
     recognise_columns,
 )
+from wattveil.readings.formats.meaning_checks import refuse_unit
 from wattveil.readings.formats.sections import SECTIONED_HEAD
 from wattveil.readings.formats.staging import refuse_known
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable
@@ -93,7 +94,7 @@ def known_file(path: Path, kind: Kind, *, one_home: bool = False) -> KnownFile |
         head, encoding = text_head(path)
         found = recognise(head, one_home=one_home)
         return None if found is None else KnownFile(path=path, found=found, encoding=encoding)
-    header = Header(line=0, delimiter="", names=_parquet_names(path))
+    header = Header(line=0, delimiter="", names=parquet_names(path))
     found = recognise_columns(header, one_home=one_home)
     return None if found is None else KnownFile(path=path, found=found, encoding="utf-8")
 
@@ -108,7 +109,7 @@ def unknown_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> li
             line, delimiter, names = find_header(path, options.skip_lines)
             header = Header(line=line, delimiter=delimiter, names=tuple(names))
         else:
-            header = Header(line=0, delimiter="", names=_parquet_names(path))
+            header = Header(line=0, delimiter="", names=parquet_names(path))
         table = recognise_table(header, options, path)
         if table is None:
             return []
@@ -128,12 +129,17 @@ def direct_layout(files: Sequence[KnownFile]) -> FoundLayout | None:
     return _direct(found) if alike else None
 
 
-def direct_columns(names: Sequence[str], options: ReadOptions) -> FoundLayout | None:
+def direct_columns(
+    names: Sequence[str], options: ReadOptions, path: object = "header"
+) -> FoundLayout | None:
     """Return the layout of a plain table with a known meaning from its column names."""
     if names_columns(options):
         return None
     found = recognise_columns(Header(line=0, delimiter="", names=tuple(names)))
-    return None if found is None else _direct(found)
+    layout = None if found is None else _direct(found)
+    if layout is not None:
+        refuse_unit(layout, options, path)
+    return layout
 
 
 def _direct(found: Recognised) -> FoundLayout | None:
@@ -157,7 +163,8 @@ def is_sectioned(path: Path) -> bool:
     return SECTIONED_HEAD.search(text_head(path)[0][:20_000]) is not None
 
 
-def _parquet_names(path: Path) -> tuple[str, ...]:
+def parquet_names(path: Path) -> tuple[str, ...]:
+    """Return the column names of a Parquet file."""
     try:
         return completed(pq.read_schema(path).names)
     except (pa.ArrowException, OSError, ValueError) as error:

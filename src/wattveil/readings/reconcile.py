@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
-import numpy as np
-import pyarrow as pa
 
 from wattveil.readings import schema
+from wattveil.readings.local_starts import CLOCK_BLOCK_US, make_clock
 from wattveil.readings.options import Conflicts
 from wattveil.readings.row_checks import Drop, Merge, Note, possible_load
 from wattveil.readings.sql_text import literal, literals
-from wattveil.readings.timestamps import MINUTE_US, instants
+from wattveil.readings.timestamps import MINUTE_US
 
-CLOCK_BLOCK_US = 15 * MINUTE_US  # clocks have changed by multiples of it since 1990
 _MAX_FILLED_HOURS = 24
 _ROLLOVER_SHARE = 0.1  # a register rolls over from its last tenth to its first
 
@@ -163,25 +161,9 @@ class _Reconciler:
         """
 
     def _make_clock(self) -> None:
-        """Make the table of the zone's clock, a row for each quarter of an hour of local time."""
+        """Make the table of the zone's clock over the stamps of all rows."""
         query = f"SELECT min(stamp_us), max(stamp_us) FROM {self._checked} WHERE reason = 0"
-        first, last = self._rows(query)[0]
-        blocks = np.arange(0, dtype=np.int64)
-        if first is not None:
-            blocks = np.arange(first // CLOCK_BLOCK_US, last // CLOCK_BLOCK_US + 1, dtype=np.int64)
-        local_us = blocks * CLOCK_BLOCK_US
-        found = instants(str(self._rules.clock), local_us)
-        made = pa.table(
-            {
-                "block": blocks,
-                "times": found.times,
-                "first_offset_us": local_us - found.first_us,
-                "second_offset_us": local_us - found.second_us,
-            }
-        )
-        self._connection.register("clock_made", made)
-        self._connection.execute("CREATE OR REPLACE TABLE clock AS FROM clock_made")
-        self._connection.unregister("clock_made")
+        make_clock(self._connection, str(self._rules.clock), *self._rows(query)[0])
 
     @property
     def _register(self) -> str:

@@ -15,7 +15,7 @@ in a double: 128 * 2e13 < 2^53. A cell of a profile sums in 64 bits the hours of
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,11 @@ from wattveil.readings.options import (
     ASSUMED_KWH,
     ASSUMED_UTC,
     NUMBERED_FILES,
+    OTHER_THAN_NAMED,
+    OTHER_UNIT,
     REPLACED_FORMAT,
+    UNREAD_DIRECTION,
+    UNSURE_START,
     Estimated,
     MeasuredIn,
     ReadOptions,
@@ -43,7 +47,10 @@ if TYPE_CHECKING:  # loads DuckDB, which comes with an extra
     from wattveil.readings.formats.table import TableRows
 
 CONTRADICTED = "stated interval length contradicted by time stamps, which are used instead"
-_MAX_UNREAD_STAMPS = 0.01  # share of rows without a warning
+_MAX_UNREAD = 0.01  # share of rows without a warning
+_MAX_EQUAL = 0.1
+_MAX_MISPLACED = 0.5 / (24 * 365.25)
+"""Half of the share of an hour in a year: stamps of another zone have one such hour per year."""
 
 
 class Drop(IntEnum):
@@ -97,8 +104,8 @@ _DROP_TEXTS = {
     Drop.OFF_GRID: "time stamp is not on the interval grid",
     Drop.OUTSIDE_PERIOD: "outside the period",
     Drop.CONFLICT: "conflicting duplicates",
-    Drop.FIRST_REGISTER_READ: "first register read (opens the series)",
-    Drop.REGISTER_GAP: "register read that is not one interval after the one before",
+    Drop.FIRST_REGISTER_READ: "first register read (no earlier value to subtract)",
+    Drop.REGISTER_GAP: "register read after a gap",
     Drop.REGISTER_RESET: "register went backwards",
     Drop.SUPERSEDED_BY_NET: "superseded by the net channel",
 }
@@ -122,7 +129,7 @@ class Note(StrEnum):
     ESTIMATED = "estimated, kept"
     ROLLOVER = "register rolled over"
     SPREAD = "energy between two register reads, spread over the intervals without a read"
-    UNPAIRED = "one of the customer's two channels is absent, taken as 0"
+    UNPAIRED = "missing channel (import or export) counted as 0"
 
 
 _KEPT_NOTES = frozenset(map(str, Note))
@@ -195,7 +202,7 @@ class ReadingReport(PrivateResult):
     @property
     def loses_stamps(self) -> bool:
         """Whether so many rows have an unreadable time stamp that a format may be unknown."""
-        return self.dropped.get(Drop.BAD_STAMP.text, 0) > _MAX_UNREAD_STAMPS * self.rows_in
+        return self.dropped.get(Drop.BAD_STAMP.text, 0) > _MAX_UNREAD * self.rows_in
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -206,14 +213,21 @@ class ReadingReport(PrivateResult):
                 " and --skip-lines to apply its rules"
             ),
             ASSUMED_UTC: "state it, such as --timezone Europe/Berlin",
+            UNREAD_DIRECTION: (
+                "a table of readings has one value per row. To read both directions, pass them as"
+                " rows with a column 'channel' (delivered, received), such as by --sql"
+            ),
+            OTHER_UNIT: "check it, and read files of each --unit separately",
+            OTHER_THAN_NAMED: "check --unit",
+            UNSURE_START: "state --stamp start or --stamp end",
             ASSUMED_KWH: "state it, such as --unit Wh",
             NUMBERED_FILES: "state --customer NAME if all are of one home",
         }
         found = [
             f"{assumption}; {remedy}"
-            for begin, remedy in remedies.items()
+            for part, remedy in remedies.items()
             for assumption in self.assumptions
-            if assumption.startswith(begin)
+            if part in assumption
         ]
         if contradicted := self.notes.get(CONTRADICTED):
             found.append(
@@ -228,7 +242,38 @@ class ReadingReport(PrivateResult):
                 f"{format_count(unread, 'row')} ({share}) dropped because of a time stamp in"
                 " another format than the others; --problems-to FILE lists them"
             )
-        return tuple(found)
+        return (*found, *self._of_many_rows())
+
+    def _of_many_rows(self) -> Iterator[str]:
+        """Yield what so many rows share that it is a fault of the export or of an option."""
+        texts = self.dropped.get(Drop.BAD_VALUE.text, 0)
+        if texts > _MAX_UNREAD * self.rows_in:
+            share = format_share(texts / self.rows_in, 0)
+            yield (
+                f"{format_count(texts, 'row')} ({share}) dropped because the value is not a number;"
+                " check --column value=NAME. --problems-to FILE lists them"
+            )
+        skipped = self.dropped.get(Drop.SPRING_GAP.text, 0)
+        if skipped > _MAX_MISPLACED * self.rows_in:
+            number, are = format_count(skipped, "reading"), "is" if skipped == 1 else "are"
+            yield (
+                f"{number} {are} in an hour that does not exist in {self.options.get('timezone')}."
+                " If the stamps are in UTC or another zone, add --stamps-in UTC"
+            )
+        conflicts = self.dropped.get(Drop.CONFLICT.text, 0)
+        if conflicts > _MAX_MISPLACED * self.rows_in:
+            yield (
+                f"{format_count(conflicts, 'row')} dropped as conflicting duplicates: different"
+                " values for one interval. If all are in an hour in which clocks change, check"
+                " --timezone. For all others, --conflicts sets the rule"
+            )
+        equal = self.merged.get(Merge.EQUAL, 0)
+        if equal > _MAX_EQUAL * self.rows_in:
+            share = format_share(equal / self.rows_in, 0)
+            yield (
+                f"{format_count(equal, 'row')} ({share}) are equal duplicates, merged; check"
+                " whether the export has readings twice"
+            )
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report as texts and counts, the rows read first."""
@@ -251,14 +296,11 @@ class ReadingReport(PrivateResult):
         return {"report": lambda: records_table(records, "rule")}
 
     def table(self) -> Table:
-        """Return the report as a table for the screen."""
+        """Return the report as a table for the screen, without `remarks`."""
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
         for label, rows in self.lines()[: -len(self.remarks) or None]:
             table.add_row(plain(label), f"{rows:,}", format_share(rows / max(self.rows_in, 1), 2))
-        remarks = (f"{plain(note)} ({count:,})" for note, count in self.remarks.items())
-        table.caption = "; ".join(["In the source: " + one for one in remarks]) or None
-        table.caption_justify = "left"
         return table
 
 

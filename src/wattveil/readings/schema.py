@@ -55,14 +55,6 @@ QUALITIES = (
 FIRST_ESTIMATED = QUALITIES.index("mixed")
 MISSING = QUALITIES.index("missing")
 
-QUALITY_WORDS = {
-    **{name: code for code, name in enumerate(QUALITIES)},
-    **dict.fromkeys(("", "a", "actual", "r", "r0", "measured", "ok", "good", "v", "0"), 0),
-    **dict.fromkeys(("e", "est", "s", "substituted", "f", "estimate"), FIRST_ESTIMATED + 1),
-    **dict.fromkeys(("n", "null", "m", "miss"), MISSING),
-}
-OTHER = QUALITIES.index("other")
-
 CHANNEL_WORDS = {
     **dict.fromkeys(("delivered", "import", "consumption", "e", "1", "to customer"), DELIVERED),
     **dict.fromkeys(("received", "export", "generation", "b", "19", "from customer"), RECEIVED),

@@ -58,7 +58,7 @@ class SlotTotals:
     special_cells: NDArray[np.int64]
     special_bits: NDArray[np.int64]
     report: ReadingReport
-    customers: int  # named in the source
+    customers: int  # found in the source
     straddling: int
     unfit: int
     between: frozenset[str]

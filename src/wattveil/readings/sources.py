@@ -5,7 +5,6 @@ code of our own, which bounds the memory that a broken or malicious file can tak
 """
 
 import codecs
-import glob
 import gzip
 import re
 import sqlite3
@@ -33,16 +32,7 @@ _PARQUET_MAGIC = b"PAR1"
 _HTML_BEGIN = 20  # characters
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_READABLE = re.compile(
-    r"\.(csv|txt|tsv|parquet|pq|xml|nem12|jsonl|ndjson|zip|xlsx|xls|arrow|feather|duckdb|sqlite3?)"
-    r"(\.(gz|zst|zstd|bz2))?$",
-    re.IGNORECASE,
-)
-_ENDINGS = re.compile(
-    r"(\.(csv|txt|tsv|parquet|pq|xml|nem12|json|jsonl|ndjson|zip|xlsx|xls|arrow|feather|duckdb|db"
-    r"|sqlite3?))?(\.(gz|zst|zstd|bz2))?$",
-    re.IGNORECASE,
-)
+_TRUNCATED = "It is the last line: the file may be truncated"
 _LATIN_1 = "If it is Latin-1, convert it: iconv -f latin1 -t utf8 FILE > NEW"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
@@ -107,42 +97,6 @@ class Scan:
         return list(self.types)
 
 
-def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) -> list[Path]:
-    """Find the files: a path, a folder, a glob, or a list of any of these.
-
-    Files of a folder whose names are not those of meter data are added to ``passed_over``. So are
-    files in ``_temporary`` and similar folders: names that begin with ``_`` or a dot mark files
-    that are not, or no longer, part of a table.
-    """
-    if isinstance(source, Sequence) and not isinstance(source, str):
-        return [path for part in source for path in resolve(part, passed_over)]
-    path = Path(source)
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
-        found = [file for file in inside if is_meter_data(file.relative_to(path))]
-        passed_over.extend(sorted(set(inside) - set(found)))
-    else:
-        names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
-        found = [Path(name) for name in names if Path(name).is_file()]
-    if not found:
-        told = (source, "source", "at least one file of readings", None)
-        raise InvalidFileError(*told, remedy="Check the path")
-    return found
-
-
-def is_meter_data(path: Path) -> bool:
-    """Return whether a name within a folder or archive is one of meter data."""
-    hidden = any(part.startswith(("_", ".")) for part in path.parts)
-    return not hidden and _READABLE.search(path.name) is not None
-
-
-def without_endings(name: str) -> str:
-    """Return the name of a file without the endings of meter data and of its compression."""
-    return _ENDINGS.sub("", name, count=1) or name
-
-
 def kind_of(files: list[Path]) -> Kind:
     """Return the format of the files; they must all have the same."""
     first = _kind(files[0])
@@ -201,12 +155,42 @@ def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
     if columns:
         expected = f"{columns[1]} columns"
         problem = f", {where}: expected {expected}; found {columns[2]}: {text!r}"
-        return InvalidFileError(path, where, expected, columns[2], problem=problem)
+        remedy = ""
+        if named and line and int(columns[2]) < int(columns[1]):
+            remedy = _TRUNCATED if _is_last_line(Path(named[1]), int(line[1])) else ""
+        return InvalidFileError(path, where, expected, columns[2], problem=problem, remedy=remedy)
     if "unterminated quote" in message:
         return InvalidFileError(path, where, "a closing quote", text)
     if "unicode" in message.lower():
-        return not_utf_8(path, where, text)
+        return not_utf_8(path, *_undecoded(Path(named[1]) if named else files[0]))
+    mixed = next(filter(_mixes_line_ends, files), None) if "state machine" in message else None
+    if mixed is not None:
+        told = (mixed, "line ends", "LF or CRLF at the end of all lines", "both")
+        problem = "has lines that end in LF and lines that end in CRLF"
+        remedy = "Convert it: tr -d '\\r' < FILE > NEW"
+        return InvalidFileError(*told, problem=problem, remedy=remedy)
     return InvalidFileError(path, where, "a readable table", message.split("\n", 1)[0][:300])
+
+
+def _is_last_line(path: Path, number: int) -> bool:
+    """Return whether only blank lines follow a line of a text file."""
+    return not any(later > number and line.strip() for later, line in lines(path))
+
+
+def _mixes_line_ends(path: Path) -> bool:
+    """Return whether the beginning of a text file has lines of both kinds."""
+    start = _start(path)
+    return 0 < start.count(b"\r\n") < start.count(b"\n")
+
+
+def _undecoded(path: Path) -> tuple[str, str]:
+    """Return number and text of the first line that is not UTF-8; of none, that it is the file."""
+    for number, line in lines(path):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"line {number}", line.decode("utf-8", errors="replace")[:200]
+    return "content", ""
 
 
 def not_utf_8(path: object, where: str, text: str) -> InvalidFileError:
@@ -460,6 +444,10 @@ def _texts(path: Path) -> str:
 def add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Make the table of meters; reject a meter of two customers."""
     with duckdb_reads([path]):
+        described = connection.execute(f"DESCRIBE SELECT * FROM {_texts(path)}").fetchall()
+        names = [str(row[0]) for row in described]
+        if not {"meter_id", "customer_id"} <= set(names):
+            raise InvalidFileError(path, "header", "columns meter_id and customer_id", names)
         connection.execute(f"""
             CREATE OR REPLACE TABLE meters AS
             SELECT DISTINCT trim(meter_id::VARCHAR) AS meter_id,

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from wattveil.cli import app
+from wattveil.cli.shown_account import extreme, large_load
 from wattveil.engines.spark import spark_session as session_module
 from wattveil.engines.spark.executor import Batches, _database
 from wattveil.engines.spark.spark_engine import SparkEngine
@@ -276,6 +277,36 @@ def test_profiles_and_accounts_are_those_of_one_machine(
     assert made.account == build.account
     assert made.largest_kw == pytest.approx(here.load_kw.mean(axis=1).max())
     assert Profiles.are_in(out)
+
+
+_CHECK = "check their unit, such as Wh among kWh"
+
+
+def test_warnings_of_large_loads(parted: SparkSession, tmp_path: Path) -> None:
+    """The median and the number of extreme customers are those of one machine."""
+    hours = [f"2025-01-{day:02} {hour:02}:00" for day in (1, 2) for hour in range(24)]
+    loads = {"a": 7.0, "b": 8.0, "c": 9.0, "d": 2000.0}
+    rows = [f"{name},{hour},{kwh}" for name, kwh in loads.items() for hour in hours]
+    source = _write(tmp_path / "readings.csv", "id,timestamp,kwh", rows)
+    reading: dict[str, Any] = {"timezone": "UTC", "minutes": 60}
+    here = build_profiles(read_readings(source, **reading), min_days=2)
+    there = _build(parted, source, ReadOptions.parse(reading), _rules({}))
+    assert there.n_extreme == here.n_extreme == 1
+    assert extreme(there) == ("1 customer with over 100 times the median load; " + _CHECK,)
+    assert extreme(here) == ("1 customer with over 100 times the median load: d; " + _CHECK,)
+    (large,) = large_load(there)
+    assert "above 5 kW" in large
+    assert large_load(here)
+
+
+def test_a_parquet_file_with_another_role_is_refused(parted: SparkSession, tmp_path: Path) -> None:
+    """Executors would not read its qualities."""
+    table = pa.table({"id": ["a"], "timestamp": ["2025-01-01 00:00"], "kwh": [1.0]})
+    pq.write_table(table, tmp_path / "1.parquet")
+    pq.write_table(table.append_column("quality", pa.array(["E"])), tmp_path / "2.parquet")
+    files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    with pytest.raises(InvalidFileError, match=r"2\.parquet, header: expected quality no column"):
+        _build(parted, files, ReadOptions.parse({"timezone": "UTC"}), _rules({}))
 
 
 def test_a_table_is_a_source(parted: SparkSession, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_register_that_leaps_is_no_load(tmp_path: Path) -> None:
     build = build_profiles(readings)
     assert (build.profiles.load_kw == 1.0).all()
     assert readings.report.dropped == {
-        "first register read (opens the series)": 1,
+        "first register read (no earlier value to subtract)": 1,
         "load beyond 1,000,000 kW": 1,
     }
 

@@ -13,6 +13,7 @@ import pytest
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings import Readings, read_readings
+from wattveil.readings.formats.column_names import unit_in_name
 from wattveil.readings.formats.known_formats import (
     KnownFormat,
     day_slots,
@@ -21,7 +22,7 @@ from wattveil.readings.formats.known_formats import (
     quality_of,
     recognise,
 )
-from wattveil.readings.formats.table_columns import plain_name, unit_in_name
+from wattveil.readings.formats.table_columns import plain_name
 from wattveil.readings.options import MeasuredIn, Stamp
 
 Write = Callable[..., Path]

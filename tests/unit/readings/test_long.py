@@ -3,10 +3,12 @@
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.profiles import ProfileRules
 from wattveil.readings import Readings, read_readings
 
 Write = Callable[..., Path]
@@ -177,7 +179,7 @@ def test_estimated_reads(write: Write, rule: str, kept: int) -> None:
         "id,timestamp,kwh,quality",
         "a,2013-01-01 00:00,1,E",
         "a,2013-01-01 01:00,2,A",
-        "a,2013-01-01 02:00,2,N",
+        "a,2013-01-01 02:00,2,missing",
     )
     report = read_readings(path, estimated=rule).report
     assert report.rows_out == kept
@@ -186,6 +188,46 @@ def test_estimated_reads(write: Write, rule: str, kept: int) -> None:
         assert report.dropped["estimated"] == 1
     else:
         assert report.notes == {"estimated, kept": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["W", "wahr", "True", "1", "P", "Temporary", "G", "V", "N", "no", "oops"]
+)
+def test_a_quality_of_unknown_meaning_is_refused_until_it_is_stated(
+    write: Write, text: str
+) -> None:
+    """It is neither an estimate nor a measurement; codes that formats define differently too."""
+    hours = [f"a,2013-01-01 {hour:02}:00,1" for hour in range(3)]
+    path = write("id,timestamp,kwh,status", f"{hours[0]},A", f"{hours[1]},{text}", f"{hours[2]},A")
+    refused = rf'column "status": .*words=\{{\'{text.lower()}\': …\}} \(valid, estimated'
+    with pytest.raises(InvalidFileError, match=refused):
+        read_readings(path)
+    stated = read_readings(path, words={text: "valid"}).to_arrow()
+    assert stated["quality"].to_pylist() == ["valid"] * 3
+    missing = read_readings(path, words={text: "missing"}).report
+    assert missing.dropped == {"marked as missing": 1}
+
+
+def test_texts_of_known_formats_are_known_qualities(write: Write) -> None:
+    """In any language of the known formats; a column `estimated` says what yes and no mean."""
+    texts = ["A", "REAL", "Målt", "geschätzt", "S14", "raw", "questionable", ""]
+    lines = [f"a,2013-01-01 {hour:02}:00,1,{text}" for hour, text in enumerate(texts)]
+    read = read_readings(write("id,timestamp,kwh,quality", *lines)).to_arrow()["quality"]
+    expected = ["valid", "valid", "valid", "estimated", "estimated", "raw", "questionable", "valid"]
+    assert read.to_pylist() == expected
+    for no, yes in (("false", "True"), ("0", "1"), ("N", "Y")):
+        lines = [f"a,2013-01-01 0{hour}:00,1,{text}" for hour, text in enumerate((no, yes))]
+        path = write("id,timestamp,kwh,estimated", *lines, name=f"{yes}.csv")
+        flags = read_readings(path).to_arrow()["quality"]
+        assert flags.to_pylist() == ["valid", "estimated"]
+
+
+def test_a_stated_word_is_a_channel_of_a_long_table(write: Write) -> None:
+    """Otherwise rows of an unknown channel are dropped and counted."""
+    hours = [f"a,2013-01-01 {hour:02}:00,1" for hour in range(2)]
+    path = write("id,timestamp,kwh,channel", f"{hours[0]},import", f"{hours[1]},Bezug X")
+    assert read_readings(path).report.dropped == {"unknown channel": 1}
+    assert read_readings(path, words={"Bezug X": "delivered"}).report.rows_out == 2
 
 
 def test_received_energy_is_negative_load(write: Write) -> None:
@@ -303,3 +345,89 @@ def test_options_are_checked_before_reading(
     with pytest.raises(InvalidParameterError) as caught:
         read_readings(write("id,timestamp,kwh"), **options)  # type: ignore[call-overload] # on purpose
     assert caught.value.field == field
+
+
+def _from(first: int, hours: int, *, homes: int = 12) -> list[str]:
+    """Rows of homes, from a number of hours after midnight on."""
+    begin = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+    stamps = [begin + dt.timedelta(hours=first + hour) for hour in range(hours)]
+    return [f"h{home},{stamp:%Y-%m-%d %H:%M},1" for home in range(homes) for stamp in stamps]
+
+
+def test_stamps_from_one_to_midnight_are_ends(write: Write) -> None:
+    """Of nearly all customers; a name that says start, or the caller, decides before the rows."""
+    ends = write("id,timestamp,kwh", *_from(1, 48))
+    read = read_readings(ends, timezone="Europe/Berlin")
+    assert _rows(read)[0] == ("h0", "31 23:00", 1.0)  # 0:00 in Berlin
+    assert any("end of the interval, as the first" in text for text in read.assumptions)
+    assert not read.report.warnings
+    reverse = write("id,timestamp,kwh", *reversed(_from(1, 48)), name="reverse.csv")
+    assert _rows(read_readings(reverse, timezone="Europe/Berlin")) == _rows(read)
+    starts: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("start", {}),
+        ("timestamp", {"stamp": "start"}),
+    )
+    for header, options in starts:
+        stated = write(f"id,{header},kwh", *_from(1, 48), name="stated.csv")
+        assert _rows(read_readings(stated, timezone="UTC", **options))[0][1] == "01 01:00"
+
+
+def test_stamps_from_midnight_on_are_starts(write: Write) -> None:
+    """Also if a few customers begin an hour later, as after a change of supplier."""
+    few = [row.replace("h", "late", 1) for row in _from(1, 48, homes=2)]
+    path = write("id,timestamp,kwh", *_from(0, 48), *few)
+    read = read_readings(path, timezone="UTC")
+    assert _rows(read)[0] == ("h0", "01 00:00", 1.0)
+    assert not read.report.warnings
+
+
+def test_stamps_that_only_begin_like_ends_give_a_warning(write: Write) -> None:
+    """Starts and ends are both possible then."""
+    path = write("id,timestamp,kwh", *_from(1, 40))
+    read = read_readings(path, timezone="UTC")
+    assert _rows(read)[0] == ("h0", "01 01:00", 1.0)
+    (warning,) = read.report.warnings
+    assert warning.endswith("one interval after midnight; state --stamp start or --stamp end")
+
+
+def test_an_unread_direction_gives_a_warning(write: Write) -> None:
+    """A second direction is not in the profile; dates of files and other columns are notes only."""
+    columns = {"customer": "id", "stamp": "at", "value": "import_kwh"}
+    hours = [f"a,2013-01-01 {hour:02}:00,1,2,x" for hour in range(3)]
+    path = write("id,at,import_kwh,export_kwh,received_at", *hours)
+    read = read_readings(path, columns=columns, timezone="UTC")
+    (warning,) = read.report.warnings
+    assert "direction of energy: 'export_kwh'; " in warning
+    assert "'channel' (delivered, received)" in warning
+    assert "not read: 'received_at'" in read.assumptions
+
+
+def test_columns_without_a_role_are_no_inferred_option(write: Write) -> None:
+    """If every option is stated, a release says that none was inferred."""
+    path = write("id,at,load,zip", "a,2013-01-01 00:00,1,x", "a,2013-01-01 01:00,1,x")
+    stated: dict[str, Any] = {
+        "layout": "long",
+        "columns": {"customer": "id", "stamp": "at", "value": "load"},
+        "unit": "kWh",
+        "minutes": 60,
+        "stamp": "start",
+        "stamp_format": "%Y-%m-%d %H:%M",
+        "decimal": "point",
+        "timezone": "UTC",
+    }
+    report = read_readings(path, **stated).report
+    assert report.assumptions == ("not read: 'zip'",)
+    assert ProfileRules(timezone="UTC").to_json(report)["assumptions"] == []
+    del stated["minutes"]
+    inferred: dict[str, Any] = ProfileRules(timezone="UTC").to_json(
+        read_readings(path, **stated).report
+    )
+    assert len(inferred["assumptions"]) == 1
+
+
+@pytest.mark.parametrize("name", ["Zählpunkt", "zaehlpunkt"])
+def test_a_metering_point_is_a_customer(write: Write, name: str) -> None:
+    """German exports of many customers name it so."""
+    rows = [f"AT{home},2013-01-01 {hour:02}:00,1" for home in (1, 2) for hour in range(3)]
+    read = read_readings(write(f"{name},timestamp,kwh", *rows), timezone="Europe/Vienna")
+    assert read.customer_ids() == ["AT1", "AT2"]

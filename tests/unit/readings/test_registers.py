@@ -24,7 +24,7 @@ def test_differences(write: Write) -> None:
     readings = read_readings(path, cumulative=True)
     rows = readings.to_arrow().to_pylist()
     assert [(row["start_utc"].hour, row["kwh"]) for row in rows] == [(0, 1.0), (1, 2.5)]
-    assert readings.report.dropped == {"first register read (opens the series)": 1}
+    assert readings.report.dropped == {"first register read (no earlier value to subtract)": 1}
 
 
 def test_rollover_and_reset(write: Write) -> None:
@@ -43,7 +43,7 @@ def test_a_gap_is_not_spread(write: Write) -> None:
     path = write("id,timestamp,register", *_lines(1, 2), *_lines(9, 10, 11, first_hour=5))
     report = read_readings(path, cumulative=True).report
     assert report.rows_out == 3
-    assert report.dropped["register read that is not one interval after the one before"] == 1
+    assert report.dropped["register read after a gap"] == 1
 
 
 def test_a_swapped_meter_starts_anew(write: Write) -> None:
@@ -73,3 +73,16 @@ def test_a_column_called_register_needs_a_unit(write: Write) -> None:
     read = read_readings(path, cumulative=True).to_arrow()
     assert read["kwh"].to_pylist() == [1.0]
     assert read_readings(path, unit="Wh").to_arrow()["kwh"].to_pylist() == [0.1, 0.101]
+
+
+def test_energy_that_is_read_as_registers_is_refused(write: Write) -> None:
+    """By the steps that go backwards, with their share; a single customer does not decide."""
+    load = [1.0 + (7 * hour) % 5 for hour in range(24)]
+    rising = [100.0 + 3 * hour for hour in range(24)]
+    path = write("id,timestamp,kwh", *_lines(*load), *_lines(*load, meter="b"))
+    with pytest.raises(InvalidFileError, match=r"\d\d % of the steps between registers go back"):
+        read_readings(path, cumulative=True)
+    assert read_readings(path, cumulative=True, implausible="accept").report.rows_out
+    many = [line for name in "bcd" for line in _lines(*rising, meter=name)]
+    one = write("id,timestamp,kwh", *_lines(*load), *many, name="one.csv")
+    assert read_readings(one, cumulative=True).report.dropped["register went backwards"] > 1

@@ -15,6 +15,7 @@ import pytest
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.profiles import profiles_from_readings
+from wattveil.profiles.attributes import attribute_table
 from wattveil.readings import ReadingReport, read_readings
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.csv_files import scan_csv
@@ -133,10 +134,10 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_one_source_must_be_alike(write: Write) -> None:
-    """Another header or another kind of file among the others is refused by name."""
+    """A file that lacks a column, or of another kind, is refused by name."""
     first = write(*_LINES, name="a.csv")
     other = write("id,when,kwh", name="b.csv")
-    with pytest.raises(InvalidFileError, match=r"b\.csv, line 1: expected the header of"):
+    with pytest.raises(InvalidFileError, match=r"b\.csv, header: expected .* time stamp"):
         read_readings([first, other])
     xml = write("<feed/>", name="c.xml")
     with pytest.raises(InvalidFileError, match=r"c\.xml, first bytes: expected CSV"):
@@ -207,9 +208,10 @@ def test_green_button_rows_left_out_reach_the_file_of_problems(tmp_path: Path) -
     """What a streaming reader leaves out is counted, noted and listed with the rest."""
 
     def batches(
-        path: Path, *, problems: ProblemLog, clocks: list[object], home: str
+        path: Path, *, problems: ProblemLog, clocks: list[object], units: set[str], home: str
     ) -> Iterator[pa.RecordBatch]:
         assert (clocks, home) == ([], path.stem)
+        units.add("Wh")
         problems.count("noted: a remark", "line 1")
         problems.count("other unit", "line 7", {"customer": path.stem, "value": 3})
         start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
@@ -322,3 +324,42 @@ def test_tables_of_meters_are_known_by_their_content(tmp_path: Path) -> None:
     (tmp_path / "swaps.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(InvalidFileError, match="XLSX"):
         read_texts(tmp_path / "swaps.xlsx")
+
+
+def test_a_last_line_that_is_cut_off_is_said_to_be_truncated(tmp_path: Path) -> None:
+    """A line in the middle has another cause."""
+    rows = [f"a,2013-01-01 {hour:02}:00,1" for hour in range(24)]
+    for name, lines, truncated in (
+        ("cut", [*rows, "a,2013-01"], True),
+        ("middle", [*rows, "a,2013-01", *rows], False),
+    ):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
+        with pytest.raises(InvalidFileError, match="line 26: expected 3 columns") as caught:
+            read_readings(path, minutes=60, timezone="UTC").to_arrow()
+        assert str(caught.value).endswith("the file may be truncated") is truncated
+
+
+def test_mixed_line_ends_are_named(tmp_path: Path) -> None:
+    """A header that ends in CRLF above rows that end in LF, with the command that helps."""
+    rows = "".join(f"a,2013-01-{day:02} 00:00,1.5\n" for day in range(1, 29))
+    (path := tmp_path / "r.csv").write_bytes(b"id,timestamp,kwh\r\n" + rows.encode())
+    with pytest.raises(InvalidFileError, match=r"end in LF and lines that end in CRLF.*tr -d"):
+        _ = read_readings(path, minutes=60, timezone="UTC").report
+
+
+def test_a_list_of_meters_with_other_columns_is_refused(tmp_path: Path) -> None:
+    """With the columns that it needs and has."""
+    (path := tmp_path / "r.csv").write_text("id,timestamp,kwh\na,2013-01-01 00:00,1.5\n")
+    (meters := tmp_path / "meters.csv").write_text("meter,owner\na,b\n")
+    with pytest.raises(
+        InvalidFileError, match=r"columns meter_id and customer_id.*'meter', 'owner'"
+    ):
+        read_readings(path, minutes=60, timezone="UTC", meters=meters)
+
+
+def test_the_line_that_is_not_utf_8_is_quoted(tmp_path: Path) -> None:
+    """Of a table of attributes, by number and text."""
+    (path := tmp_path / "a.csv").write_bytes(b"customer_id,town\na,Bern\nb,Z\xfcrich\n")
+    with pytest.raises(InvalidFileError, match=r"line 3: 'b,Z.rich'"):
+        attribute_table(path)

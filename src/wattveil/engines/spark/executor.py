@@ -178,11 +178,13 @@ def inspect_rows(
             seen = {
                 "types": scan.types,
                 "stamp": asdict(rows.stamp),
+                "end_stamped": rows.end_stamped,
                 "minutes": rows.minutes,
                 "infers_minutes": rows.infers_minutes,
                 "unit": rows.unit,
                 "mark": rows.decimals.mark if rows.decimals else None,
                 "assumptions": rows.assumptions,
+                "qualities": dict(rows.qualities),
             }
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(seen)])], ["seen"])
 

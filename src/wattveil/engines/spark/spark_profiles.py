@@ -45,6 +45,7 @@ from wattveil.errors import (
 )
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.attributes import attribute_table, unmatched_warning
+from wattveil.profiles.build import EXTREME
 from wattveil.profiles.profile_account import ProfileAccount, no_customer_left
 from wattveil.profiles.profiles import METADATA, ProfileRules, profiles_record
 from wattveil.readings.formats.decimals import Decimals
@@ -56,7 +57,6 @@ from wattveil.readings.options import (
     Estimated,
     MeasuredIn,
     ReadOptions,
-    Stamp,
 )
 from wattveil.readings.readings import allowed_lengths
 from wattveil.readings.recognition import direct_columns
@@ -138,6 +138,10 @@ class SparkBuild:
     account: ProfileAccount
     median_kw: float | None  # of the customers' mean loads; None without profiles
     largest_kw: float | None
+    n_extreme: int = 0
+    """Customers whose mean load is more than `EXTREME` times the median, in either direction."""
+    extreme_ids: tuple[str, ...] = ()
+    """Empty: ids stay with the executors."""
     warnings: tuple[str, ...] = ()
     """About ids that the table of attributes lacks."""
 
@@ -178,10 +182,12 @@ class SparkReadings:
             try:
                 account = _total_account(built, opened, plan)
                 rest = built.where(functions.col(quoted(ACCOUNT)).isNull()).drop(ACCOUNT)
-                return _with_attributes(rest, account, plan, attributes, kept=built)
+                made = _with_attributes(rest, account, plan, attributes, kept=built)
+                made.account.check_median(made.median_kw)
             except BaseException:
                 built.unpersist()
                 raise
+            return made
 
 
 def _find_plan(
@@ -219,13 +225,15 @@ def _rows(
         scan=Scan("", types),
         table=found.table,
         stamp=StampReader(**seen["stamp"]),
-        end_stamped=found.stamp is Stamp.END,
+        end_stamped=seen["end_stamped"],
         minutes=seen["minutes"],
         infers_minutes=seen["infers_minutes"],
         unit=MeasuredIn(seen["unit"]),
         cumulative=options.cumulative,
         decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
         assumptions=(*seen["assumptions"], *opened.passed_over),
+        qualities=seen["qualities"],
+        words=options.words,
     )
     read = {column: types[column] for column in rows.columns}
     # Order matters for the repeated hour of a clock and for conflicts; it is costly to send.
@@ -312,10 +320,12 @@ def _with_attributes(
     facts = profiles.select(
         (total / plan.rules.grid.columns).alias("kw"),
         functools.reduce(Column.__and__, without, functions.lit(bool(names))).alias("without"),
-    ).agg(
-        functions.percentile_approx("kw", 0.5), functions.max("kw"), functions.count_if("without")
     )
-    [(median_kw, largest_kw, unmatched)] = facts.collect()
+    [(median_kw, largest_kw, unmatched)] = facts.agg(
+        functions.percentile_approx("kw", 0.5), functions.max("kw"), functions.count_if("without")
+    ).collect()
+    bound = EXTREME * abs(median_kw or 0.0)
+    n_extreme = facts.where(functions.abs("kw") > bound).count() if bound else 0
     account = replace(account, without_attributes=unmatched)
     found = ""
     if attributes is not None and names:
@@ -336,6 +346,7 @@ def _with_attributes(
         account=account,
         median_kw=median_kw,
         largest_kw=largest_kw,
+        n_extreme=n_extreme,
         warnings=(found,) * bool(found),
     )
 

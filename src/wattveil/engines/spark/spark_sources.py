@@ -24,10 +24,18 @@ from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.containers import refuse_containers
 from wattveil.readings.csv_files import find_header, scan_csv
+from wattveil.readings.file_names import resolve
+from wattveil.readings.formats.matching_columns import match_columns
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_assumption
-from wattveil.readings.recognition import direct_layout, known_files, unknown_files
-from wattveil.readings.sources import Kind, kind_of, resolve
+from wattveil.readings.recognition import (
+    direct_columns,
+    direct_layout,
+    known_files,
+    parquet_names,
+    unknown_files,
+)
+from wattveil.readings.sources import Kind, kind_of
 
 PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
@@ -272,6 +280,8 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
     # Spark joins a list of meters and reads columns from folder names, so it reads the rows then.
     if kind is Kind.PARQUET and options.meters is None and above is None:
         schema = schema_of(files[0])
+        if direct_columns(schema.names, options) is None:
+            match_columns({path: list(parquet_names(path)) for path in files}, options)
         return FilesSource(
             session=session,
             whole=tuple(FileSplit(n, path, path.stat().st_size) for n, path in enumerate(files)),

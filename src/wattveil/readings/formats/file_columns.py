@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
+from wattveil.readings.formats.column_names import unit_in_name
 from wattveil.readings.formats.decimals import Decimals, find_mark
 from wattveil.readings.formats.known_formats import (
     FIXED_ZONES,
@@ -28,8 +29,9 @@ from wattveil.readings.formats.known_formats import (
     unit_of,
 )
 from wattveil.readings.formats.meaning_checks import homes_of, other_energy, sums_beside_parts
+from wattveil.readings.formats.quality_words import MEANINGS, SHOWN_WORDS
 from wattveil.readings.formats.table import add_midnights
-from wattveil.readings.formats.table_columns import plain_name, unit_in_name
+from wattveil.readings.formats.table_columns import plain_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.sources import Scan
 from wattveil.readings.sql_text import ident, literal
@@ -38,7 +40,6 @@ from wattveil.readings.timestamps import DAY_US, MINUTE_US, StampReader, check_f
 RAW = "file "  # before the names of the file's columns
 GAS = "gas or water, not electricity"
 _SAMPLE_ROWS = 2_000
-_SHOWN_WORDS = 8
 _LAST_HOUR = 24
 _FIRST_DAYCODE = 14_245  # 2009-01-01, in days since 1970
 
@@ -243,8 +244,7 @@ class FileColumns:
         column = self._one("quality")
         if column is None:
             return "'valid'"
-        meanings = "valid, estimated, edited, raw or missing"
-        return self._meanings(self._text(column), column, quality_of, meanings)
+        return self._meanings(self._text(column), column, quality_of, MEANINGS)
 
     def _meanings(
         self,
@@ -257,7 +257,7 @@ class FileColumns:
         found = {word: meaning_of(word, self._words) for word in self._distinct(text)}
         if unknown := [word for word, meaning in found.items() if meaning is None]:
             expected = f"words of a known meaning, or words={{{unknown[0]!r}: …}} ({meanings})"
-            raise self._refuse(f"column {ident(column)}", expected, unknown[:_SHOWN_WORDS])
+            raise self._refuse(f"column {ident(column)}", expected, unknown[:SHOWN_WORDS])
         whens = " ".join(
             f"WHEN {literal(word)} THEN {literal(str(meaning))}" for word, meaning in found.items()
         )
@@ -318,8 +318,9 @@ class FileColumns:
         self._power = unit in {MeasuredIn.W, MeasuredIn.KW}
         self._unit_name = unit.value
         if self._options.unit not in {None, unit}:
-            expected = f"unit={unit.value!r}, which the file states"
-            raise self._refuse("unit", expected, str(self._options.unit))
+            told = (self._path, "unit", unit.value, str(self._options.unit))
+            problem = f": the file states {unit.value} ({self._known.name})"
+            raise InvalidFileError(*told, problem=problem, remedy="Omit `unit`")
         return unit
 
     _power = False
@@ -393,7 +394,7 @@ class FileColumns:
                     "one meter; customer=NAME if all are of one home,"
                     f" columns={{'customer': {column!r}}} if each is a home"
                 )
-                raise self._refuse(f"column {ident(column)}", expected, meters[:_SHOWN_WORDS])
+                raise self._refuse(f"column {ident(column)}", expected, meters[:SHOWN_WORDS])
 
     def _customer(self) -> str:
         if not self._sensors and (column := self._one("customer")):

@@ -74,6 +74,7 @@ def green_button_batches(
     *,
     problems: ProblemSink,
     clocks: list[ClockEvidence] | None = None,
+    units: set[str] | None = None,
     home: str = "",
 ) -> Iterator[pa.RecordBatch]:
     """Yield the readings of a Green Button file, plain or compressed.
@@ -86,6 +87,8 @@ def green_button_batches(
         Receives every reading that is not yielded, and every assumption.
     clocks
         Receives what the file says about its clock, complete after the last batch.
+    units
+        Receives the units of the blocks that are read.
     home
         Customer of a usage point that the file does not name; the name of the file if empty.
 
@@ -99,6 +102,7 @@ def green_button_batches(
     readings = _Readings(path, catalogue.series_by_block(problems), problems, catalogue.clock)
     if clocks is not None:
         clocks.append(catalogue.clock)
+    readings.units = set() if units is None else units
     for _ in readings.run():
         if readings.rows.full:
             yield readings.rows.take()
@@ -116,6 +120,7 @@ class _Readings(XmlStream):
         self._clock = clock
         self._in_interval = False  # the period of a block
         self.rows = BatchBuilder()
+        self.units: set[str] = set()
         self._series_by_block = iter(series)
         self._problems = problems
         self._series: Series | None = None  # set inside a block
@@ -137,6 +142,8 @@ class _Readings(XmlStream):
                 self._series = next(self._series_by_block, None)
                 if self._series is None:
                     self.refuse("the file of the first pass", "a changed one")
+                if not self._series.measure.unusable:
+                    self.units.add(self._series.measure.unit)
         elif self.depth == IN_RESOURCE:
             self._open_in_block(name)
         elif self._in_reading and name in _IN_READING:

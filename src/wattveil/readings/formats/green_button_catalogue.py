@@ -24,8 +24,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wattveil.readings.batches import NOTE, ProblemSink
+from wattveil.readings.file_names import without_endings
 from wattveil.readings.formats.xml_stream import XmlStream, local_name
-from wattveil.readings.sources import without_endings
 
 ELECTRICITY = 0
 STARTS_ARE_UTC = "local-time rules ignored; start times are UTC"
@@ -96,6 +96,12 @@ class Measure:
     multiplier: int = 0
     per_second: bool = False
     interval_seconds: int = 0
+
+    @property
+    def unit(self) -> str:
+        """Unit of the file with its power of ten, such as ``Wh × 10^-3``."""
+        unit = "W" if self.per_second else "Wh"
+        return f"{unit} × 10^{self.multiplier}" if self.multiplier else unit
 
     def kwh(self, value: int | Fraction, seconds: int) -> float:
         """Convert a value to kWh, negative if received; exact but for one rounding."""

@@ -14,7 +14,8 @@ from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from wattveil.readings.formats.table_columns import is_long_table, plain_name, tells, unit_in_name
+from wattveil.readings.formats.column_names import unit_in_name
+from wattveil.readings.formats.table_columns import is_long_table, plain_name, tells
 from wattveil.readings.options import DecimalMark, MeasuredIn, Stamp
 
 _DELIMITERS = ",;\t|"

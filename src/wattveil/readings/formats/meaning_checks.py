@@ -9,19 +9,34 @@ they are parts of one whole.
 import re
 from collections.abc import Mapping, Sequence
 
+from wattveil.errors import InvalidFileError
 from wattveil.readings.formats.known_formats import (
     Recognised,
     direction_of,
     sensor_of,
     words_of,
 )
-from wattveil.readings.formats.table_columns import plain_name
+from wattveil.readings.formats.table_columns import FoundLayout, plain_name
+from wattveil.readings.options import ReadOptions
 
 _MIN_LETTERS = 3  # shorter words, such as b or 19, are codes in a column of directions only
 _LIMITED = "columns={'value': …} if one column is the whole load of the home from the grid"
 _TARIFF = re.compile(r"tar(iff?|ief)_\d|(^|_)(t\d|low|high|peak|off_?peak|day|night|normal)(_|$)")
 _PHASE = re.compile(r"(^|_)(l[123]|phase_?[123])(_|$)")
 _COUNTED = {"delivered", "received"}
+
+
+_AS_UNIT = {"Wh × 10^3": "kWh", "Wh × 10^6": "MWh", "W × 10^3": "kW"}
+
+
+def refuse_unit(found: FoundLayout, options: ReadOptions, path: object) -> None:
+    """Reject a stated unit that is not that of the files, whose format states it."""
+    unit = found.file_unit or found.unit.value
+    if options.unit is not None and options.unit != _AS_UNIT.get(unit, unit):
+        told = (path, "unit", unit, options.unit.value)
+        name = found.assumptions[0].removeprefix("format: ")
+        problem = f": the file states {unit} ({name})"
+        raise InvalidFileError(*told, problem=problem, remedy="Omit `unit`")
 
 
 def other_energy(found: Recognised) -> tuple[str, str, str] | None:

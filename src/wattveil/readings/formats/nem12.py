@@ -151,6 +151,7 @@ _CHANNELS = {"E": "delivered", "B": "received"}
 _REPEATING = frozenset("ACDF")  # average and check, in either direction
 _ENERGY = {"WH": (1, 1000), "KWH": (1, 1), "MWH": (1000, 1)}  # × and ÷ to kWh
 _POWER = {"W": (1, 1000), "KW": (1, 1), "MW": (1000, 1)}
+_WRITTEN = {unit.upper(): unit for unit in ("Wh", "kWh", "MWh", "W", "kW", "MW")}
 _OTHER_UNITS = frozenset(
     prefix + unit
     for unit in ("VARH", "VAR", "VAH", "VA", "V", "A", "PF")
@@ -175,7 +176,9 @@ _QUALITY_METHOD = re.compile(r"([ASFENV])[0-9]{0,2}")
 _POSITION = re.compile(r"[0-9]{1,3}")
 
 
-def nem12_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.RecordBatch]:
+def nem12_batches(
+    path: Path, *, problems: ProblemSink, units: set[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the readings of a NEM12 file, plain or compressed.
 
     Parameters
@@ -184,6 +187,8 @@ def nem12_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.RecordBat
         The file; several files one after the other in it are read as one.
     problems
         Receives every reading that is not yielded.
+    units
+        Receives the units of the streams that are read.
 
     Raises
     ------
@@ -199,6 +204,8 @@ def nem12_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.RecordBat
                 yield rows.take()
     if len(rows):
         yield rows.take()
+    if units is not None:
+        units |= reader.units
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,6 +235,7 @@ class _Reader:
         self._day: Day | None = None  # still open to 400 records
         self._meter: Meter | None = None
         self._given: dict[tuple[str, str], Given] = {}
+        self.units: set[str] = set()
 
     def meters(self) -> Iterator[Meter]:
         """Give the NMIs of the file."""
@@ -329,6 +337,8 @@ class _Reader:
             unusable = "check meter or average, repeats the meter of record"
         elif suffix[0] not in _CHANNELS or unit in _OTHER_UNITS:
             unusable = "stream is not active energy"
+        if not unusable:
+            self.units.add(_WRITTEN[unit])
         return _Stream(
             nmi=nmi[:10],
             suffix=suffix,

@@ -27,6 +27,8 @@ from pathlib import Path
 import duckdb
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
+from wattveil.readings.csv_files import READ_SEPARATELY
+from wattveil.readings.formats.column_names import unit_in_name
 from wattveil.readings.formats.file_columns import GAS, StagedPart, listed
 from wattveil.readings.formats.interval_lengths import LengthColumns
 from wattveil.readings.formats.known_formats import (
@@ -36,8 +38,9 @@ from wattveil.readings.formats.known_formats import (
     stamp_columns,
 )
 from wattveil.readings.formats.resampling import Resampling
+from wattveil.readings.formats.stamp_ends import INFERRED_END, SAYS_START
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
-from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp, unit_note
 from wattveil.readings.row_checks import CONTRADICTED
 from wattveil.readings.row_positions import ROW_COLUMN, FileSpan, file_spans, rows_by_file
 from wattveil.readings.sql_text import ident, literal, literals
@@ -54,7 +57,6 @@ STAGED_TABLE = LongTable(
     written="unreadable",
 )
 INSIDE = "behind the meter, part of the net load"
-_SAYS_START = re.compile("start|begin|from|fran|fra|von|van|debut|inizio|inicio")
 _LONGEST = 32_767  # minutes that 16 bits hold; such a total is dropped whatever its length
 NOT_USED = ", not used: lengths are the time between rows"
 AVERAGED = "samples of power, averaged to the intervals that are counted here"
@@ -129,11 +131,7 @@ def _check_alike(first: FoundLayout | None, layout: FoundLayout, part: StagedPar
         name = part.found.format.name
         told = (part.files[0], "format", f"files of one convention ({one})", name)
         problem = f"({name}) has {other}; the files before it have {one}"
-        remedy = (
-            "Read the files of each format separately, in Python with"
-            " read_readings(FILES).write_parquet(…); what it writes can be read together"
-        )
-        raise InvalidFileError(*told, problem=problem, remedy=remedy)
+        raise InvalidFileError(*told, problem=problem, remedy=READ_SEPARATELY)
 
 
 def _convention(layout: FoundLayout) -> str:
@@ -201,7 +199,7 @@ class _Stager(LengthColumns):
         if not (known.generic or known.unknown) or known.layout != "rows" or known.cumulative:
             return
         named = [self._one(role) or "" for role in ("stamp", "date", "time")]
-        said = any(_SAYS_START.search(plain_name(name)) for name in named) or self._one("end")
+        said = any(SAYS_START.search(plain_name(name)) for name in named) or self._one("end")
         if stated is not None or said or self._stamp_is is Stamp.END:
             self._stamp_is = stated or self._stamp_is
             return
@@ -343,6 +341,13 @@ class _Stager(LengthColumns):
         found = [f"format: {self._known.name}, by {self._found.evidence}"]
         if self._unit_name:
             found.append(f"unit: {self._unit_name}")
+        if (stated_unit := self._options.unit) is not None and self._known.unknown:
+            named = {name: unit_in_name(plain_name(name)) for name, _ in self._values()}
+            found += [
+                unit_note(stated_unit, unit.value, name)
+                for name, unit in named.items()
+                if unit is not None and unit is not stated_unit
+            ]
         if (self._sensors or self._one("customer") is None) and self._known.layout != "matrix":
             stated = self._options.customer or self._found.from_letterhead("customer")
             if self._options.customer is None:
@@ -354,9 +359,7 @@ class _Stager(LengthColumns):
         if self._known.layout != "rows":
             found.append(f"layout: {self._known.layout}")
         if self._inferred_end:
-            found.append(
-                "time stamps: end of the interval, as the first is one interval after midnight"
-            )
+            found.append(INFERRED_END)
         elif self._known.unknown or self._known.generic:
             found.append(f"time stamps: {self._stamp_is.value} of the interval")
         elif self._known.stamp == "instant":

@@ -17,7 +17,8 @@ written        the row as text, for the list of problems
 """
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import duckdb
 import numpy as np
@@ -26,7 +27,10 @@ import pyarrow as pa
 from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings import schema
 from wattveil.readings.csv_files import typed_csv
+from wattveil.readings.formats.column_names import unit_in_name
 from wattveil.readings.formats.decimals import Decimals, find_mark
+from wattveil.readings.formats.quality_words import quality_codes, word_sql
+from wattveil.readings.formats.stamp_ends import with_stamp_ends
 from wattveil.readings.formats.table_columns import (
     FoundLayout,
     LongTable,
@@ -34,7 +38,6 @@ from wattveil.readings.formats.table_columns import (
     TableLayout,
     WideTable,
     plain_name,
-    unit_in_name,
 )
 from wattveil.readings.options import (
     ASSUMED_UTC,
@@ -43,6 +46,7 @@ from wattveil.readings.options import (
     MeasuredIn,
     ReadOptions,
     Stamp,
+    unit_note,
 )
 from wattveil.readings.sources import Scan, numbered
 from wattveil.readings.sql_text import choose, ident, literals
@@ -86,6 +90,8 @@ class TableRows:
     fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
     file_unit: str = ""  # if values were converted to kWh before
     infers_minutes: bool = False  # from the stamps of all customers; one of them may differ
+    qualities: Mapping[str, int] = field(default_factory=dict)  # codes; the names of qualities
+    words: Mapping[str, str] = field(default_factory=dict)  # meanings that the caller states
 
     @property
     def has_registers(self) -> bool:
@@ -188,10 +194,15 @@ class TableRows:
         value = ident(table.value)
         channel = f"{schema.NET}::TINYINT"
         if table.channel is not None:
-            channel = f"{_coded(table.channel, schema.CHANNEL_WORDS, 'NULL')}::TINYINT"
+            channel = f"{choose(word_sql(table.channel), self._channels(), 'NULL')}::TINYINT"
         quality = "0::TINYINT"
         if table.quality is not None:
-            quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
+            codes = self.qualities or {name: code for code, name in enumerate(schema.QUALITIES)}
+            word = word_sql(table.quality)
+            unknown = (
+                f"error('unknown quality ' || {word} || ' beyond the rows that were inspected')"
+            )
+            quality = f"{choose(word, codes, unknown)}::TINYINT"
         fields = [table.customer, *table.stamp, table.value]
         told = _as_text([*fields, *filter(None, [table.channel])])
         if table.register:  # readings of one line may differ in channel and register alone
@@ -286,6 +297,15 @@ class TableRows:
             case MatrixTable():
                 return (table.stamp, *table.customers)
 
+    def _channels(self) -> dict[str, int]:
+        """Return the codes of the texts of channels."""
+        stated = {
+            text.strip().lower(): schema.CHANNELS.index(meaning)
+            for text, meaning in self.words.items()
+            if meaning in schema.CHANNELS
+        }
+        return {**schema.CHANNEL_WORDS, **stated}
+
     def _minutes(self) -> str:
         if isinstance(self.table, LongTable) and self.table.minutes is not None:
             return f"try_cast({ident(self.table.minutes)} AS SMALLINT)"
@@ -329,6 +349,7 @@ def find_rows(
     if isinstance(found.table, WideTable):
         minutes = found.table.minutes
     end = found.stamp is Stamp.END
+    unit, unit_notes = _find_unit(connection, scan, found, options, path)
     rows = TableRows(
         scan,
         found.table,
@@ -336,18 +357,20 @@ def find_rows(
         end,
         minutes,
         decimals,
-        tuple(assumptions),
-        unit=_find_unit(connection, scan, found, options, path),
+        (*assumptions, *unit_notes),
+        unit=unit,
         cumulative=options.cumulative or found.cumulative,
         fills_gaps=found.cumulative,
         file_unit=found.file_unit,
+        qualities=_find_qualities(connection, scan, found.table, options, path),
+        words=options.words,
     )
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
         inferred = f"minutes: {minutes}, the most common gap between a customer's readings"
         assumptions = [*rows.assumptions, inferred]
         rows = replace(rows, minutes=minutes, infers_minutes=True, assumptions=tuple(assumptions))
-    return rows
+    return with_stamp_ends(connection, rows, stamps)
 
 
 def _find_unit(
@@ -356,21 +379,37 @@ def _find_unit(
     found: FoundLayout,
     options: ReadOptions,
     path: str,
-) -> MeasuredIn:
-    """Return the unit: that of the column of units, if there is one."""
-    if found.unit_column is None or options.unit is not None:
-        return found.unit
+) -> tuple[MeasuredIn, tuple[str, ...]]:
+    """Return the unit, that of the column of units if there is one; and a note if it differs."""
+    if found.unit_column is None:
+        return found.unit, ()
     column = ident(found.unit_column)
     drawn = connection.execute(
         f"SELECT DISTINCT trim({column}::VARCHAR) AS unit FROM {scan.sql} WHERE unit <> '' LIMIT 20"
     ).fetchall()
     words = sorted(str(row[0]) for row in drawn)
     units = {unit_in_name(plain_name(word)) for word in words} or {found.unit}
+    if options.unit is not None:
+        note = unit_note(options.unit, ", ".join(words), found.unit_column)
+        return options.unit, () if units == {options.unit} else (note,)
     unit = units.pop() if len(units) == 1 else None
     if unit is None:
         expected = "one unit, such as kWh, Wh, MWh, kW or W; or columns={'value': …} and unit=…"
         raise InvalidFileError(path, f"column {column}", expected, words)
-    return unit
+    return unit, ()
+
+
+def _find_qualities(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    table: TableLayout,
+    options: ReadOptions,
+    path: str,
+) -> dict[str, int]:
+    """Return the codes of the texts of qualities; staged tables have the names of qualities."""
+    if not isinstance(table, LongTable) or table.quality is None or table.register is not None:
+        return {}
+    return quality_codes(connection, scan.sql, table.quality, options.words, path)
 
 
 def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
@@ -447,10 +486,6 @@ def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path:
         expected = f"several stamps per customer that are {schema.MINUTES_TEXT} apart, or minutes=…"
         raise InvalidFileError(path, "time stamps", expected, f"{minutes:g} minutes")
     return int(minutes)
-
-
-def _coded(name: str, codes: dict[str, int], otherwise: str) -> str:
-    return choose(f"coalesce(lower(trim({ident(name)}::VARCHAR)), '')", codes, otherwise)
 
 
 def _as_text(names: list[str]) -> str:

@@ -1,20 +1,27 @@
 """Roles of columns: named by the caller, or inferred from the header and reported."""
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings.formats.column_names import (
+    evenly_spaced,
+    may_be_slot,
+    names_direction,
+    unit_in_name,
+)
 from wattveil.readings.options import (
     ASSUMED_KWH,
+    UNREAD,
+    UNREAD_DIRECTION,
     DaySlots,
     FileLayout,
     MeasuredIn,
     ReadOptions,
     Stamp,
+    unit_note,
 )
 from wattveil.readings.schema import READINGS_SCHEMA
 
@@ -22,7 +29,7 @@ from wattveil.readings.schema import READINGS_SCHEMA
 _CUSTOMER = [
     *("customer_id", "customer", "account_identifier", "account_id", "account", "household_id"),
     *("household", "home_id", "premise_id", "premise", "meter_id", "meter", "meterid", "lclid"),
-    *("dataid", "nmi", "id"),
+    *("dataid", "nmi", "zahlpunkt", "zaehlpunkt", "id"),
 ]
 _STAMP_START = [
     *("start_utc", "timestamp_utc", "timestamp", "start", "interval_start", "start_time"),
@@ -58,6 +65,8 @@ _TELLING = {
 }
 _GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
 _MAX_SHOWN = 12
+INFERRED_START = "time stamps: start of the interval"
+"""Assumption about a column whose name does not say that stamps are ends."""
 
 _VALUE_SUFFIX = re.compile(r"(^|_)(kwh|kw|wh)(_hh|_h)?$")
 _SLOT = re.compile(r"(?P<prefix>\D*?)_?(?P<number>\d{1,4})")
@@ -65,9 +74,7 @@ _COMED_SLOT = re.compile(r"interval_hr(\d{4})_energy_qty")
 _DAY_SLOTS = {24: 60, 48: 30, 96: 15, 288: 5}
 _LONG_DAY_SLOTS = {slots * 25 // 24: minutes for slots, minutes in _DAY_SLOTS.items()}
 
-# Distinguishes a broken name of a slot from an attribute such as ZIP_CODE, PLC_VALUE or address_2.
-_MAX_NUMBERED_ATTRIBUTES = 9
-_LIKE_A_SLOT, _LIKE_A_SLOT_IF_NUMBERED = 0.8, 0.6
+_MAX_NUMBERED_ATTRIBUTES = 9  # more columns that differ by a number are slots of the day
 
 _LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d", "ł": "l"})
 
@@ -142,28 +149,6 @@ class FoundLayout:
     unit_column: str | None = None
 
 
-_UNIT_WORDS = {unit.value.lower(): unit for unit in MeasuredIn} | {
-    "kilowatthours": MeasuredIn.KWH,
-    "watts": MeasuredIn.W,
-    "watt": MeasuredIn.W,
-}
-
-
-def unit_in_name(plain: str) -> MeasuredIn | None:
-    """Return the unit that the name of a column contains as a word, if it is one."""
-    words = plain.split("_")
-    joined = [first + second for first, second in itertools.pairwise(words)]
-    found = {
-        _UNIT_WORDS[word]
-        for word in joined
-        if word in {"kwh", "mwh", "watthours"} & _UNIT_WORDS.keys()
-    }
-    if {"watt", "hours"} <= set(words):
-        return MeasuredIn.WH
-    found = found or {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
-    return found.pop() if len(found) == 1 else None
-
-
 def tells(plain: str) -> bool:
     """Return whether a name is that of a channel, a state or a sensor of one home."""
     return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
@@ -175,10 +160,19 @@ def is_long_table(plain: Collection[str]) -> bool:
     return not set(_CUSTOMER).isdisjoint(plain) and not stamps.isdisjoint(plain)
 
 
+def own_layout(
+    unit: MeasuredIn = MeasuredIn.KWH, said: tuple[str, ...] = (), file_unit: str = ""
+) -> FoundLayout:
+    """Return the layout of the table that Wattveil itself writes."""
+    return FoundLayout(_OWN_TABLE, unit, Stamp.START, said, file_unit=file_unit)
+
+
 def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
     """Find the layout of a table from its column names and the options."""
     if names == READINGS_SCHEMA.names and not options.columns:
-        return FoundLayout(_OWN_TABLE, options.unit or MeasuredIn.KWH, Stamp.START, ())
+        unit = options.unit or MeasuredIn.KWH
+        said = () if unit is MeasuredIn.KWH else (unit_note(unit, "kWh", _OWN_TABLE.value),)
+        return own_layout(unit, said)
     search = ColumnSearch(names, options, path)
     wide = search.wide_slots()
     layout = options.layout
@@ -205,7 +199,7 @@ class ColumnSearch:
         self.assumptions: list[str] = []
         for role, name in options.columns.items():
             if name not in names:
-                raise self.refuse(f"a column {name!r}, named as {role}")
+                raise self.refuse(f"the column {name!r} (given as {role})")
 
     def customer(self) -> str | None:
         """Return the column of customers or meters."""
@@ -256,8 +250,9 @@ class ColumnSearch:
         telling = [name for name in others if self.tells(name)]
         if telling:
             raise self.refuse(
-                f"one customer per column, but {telling[:3]} are named by a unit, a direction or a"
-                " sensor; columns={'value': …} for the energy of one home, or layout='matrix'"
+                f"one customer per column, but {', '.join(telling[:3])} are named by a"
+                " unit, a direction or a sensor; columns={'value': …} for the energy of one home,"
+                " or layout='matrix'"
             )
         return FileLayout.MATRIX
 
@@ -299,13 +294,16 @@ class ColumnSearch:
             "stamp": self.optional("stamp", _STAMP_START + _STAMP_END + _DATE),
             "value": self.options.columns.get("value") or self.likely_values(),
         }
-        missing = [role for role, name in found.items() if not name]
-        if missing:
+        taken = self.options.columns
+        if missing := [role for role, name in found.items() if not name]:
             roles, what = ", ".join(f"{role!r}: …" for role in missing), ", ".join(missing)
             if self.names[:2] == ["customer_id", "load_kw"]:  # of `wattveil profiles`
                 raise self.refuse("readings; this file has profiles: pass it to `wattveil release`")
             one = "; or customer=… if the file is one home" if "customer" in missing else ""
-            raise self.refuse(f"columns recognised as {what}, or columns={{{roles}}}{one}")
+            known = f"columns recognised as {what.replace('stamp', 'time stamp')}"
+            given = ", ".join(f"{one!r} is given as {role}" for role, one in taken.items())
+            known += f", as {given}" if given else ""
+            raise self.refuse(f"{known}; or name them: columns={{{roles}}}{one}")
 
     def is_value(self, name: str) -> bool:
         """Return whether the caller named a column as the value, or its name is that of one."""
@@ -372,7 +370,7 @@ class ColumnSearch:
         minutes = _DAY_SLOTS.get(len(best)) or _LONG_DAY_SLOTS.get(len(best))
         if minutes is None:
             return ()
-        if not _evenly_spaced(sorted(best), minutes):
+        if not evenly_spaced(sorted(best), minutes):
             raise self.refuse(f"columns for slots that follow each other by {minutes} minutes")
         return tuple(best[number] for number in sorted(best))
 
@@ -400,7 +398,7 @@ class ColumnSearch:
         among = self.names[min(first, last) : max(first, last)]
         slot = self.plain[table.slots[0]]
         for name in self._unread([table.customer, table.date, *table.slots]):
-            if name in numbered or name in among or _may_be_slot(self.plain[name], slot):
+            if name in numbered or name in among or may_be_slot(self.plain[name], slot):
                 expected = f"slots such as {table.slots[0]!r}, and attributes; not {name!r}"
                 raise self.refuse(expected)
 
@@ -408,14 +406,18 @@ class ColumnSearch:
         return [name for name in self.names if name not in read]
 
     def _report_unread(self, read: list[str | None]) -> None:
-        if unread := self._unread(read):
-            self.assumptions.append(f"not read: {', '.join(map(repr, unread))}")
+        unread = self._unread(read)
+        directed = [name for name in unread if names_direction(self.plain[name])]
+        others = [name for name in unread if name not in directed]
+        for text, names in ((f"{UNREAD}: ", others), (UNREAD_DIRECTION, directed)):
+            if names:
+                self.assumptions.append(text + ", ".join(map(repr, names)))
 
     def needed(self, role: str, known: list[str]) -> str:
         """Return the column of a role, which the table must have."""
         found = self.optional(role, known, report=True)
         if found is None:
-            raise self.refuse(f"a column recognised as {role}, or columns={{{role!r}: …}}")
+            raise self.refuse(f"a column recognised as {role}; or name it: columns={{{role!r}: …}}")
         return found
 
     def refuse(self, expected: str) -> InvalidFileError:
@@ -451,14 +453,15 @@ class ColumnSearch:
         if self.options.stamp is not None or self.options.cumulative:
             return self.options.stamp or Stamp.START
         end = Stamp.END if self.plain[name] in _STAMP_END else Stamp.START
-        self.assumptions.append(f"time stamps: {end.value} of the interval")
+        inferred = "time stamps: end of the interval" if end is Stamp.END else INFERRED_START
+        self.assumptions.append(inferred)
         return end
 
     def _value(self) -> tuple[str, MeasuredIn]:
         given = self.options.columns.get("value")
         likely = self.likely_values()
         if given is None and len(likely) != 1:
-            several = f"; several could be it: {likely}" if likely else ""
+            several = f"; several could be it: {', '.join(likely)}" if likely else ""
             raise self.refuse(f"one column of values, or columns={{'value': …}}{several}")
         value = given or likely[0]
         if given is None:
@@ -472,29 +475,12 @@ class ColumnSearch:
             raise self.refuse(expected)
         if not _GAS.isdisjoint(self.plain[value].split("_")):
             raise self.refuse(f"electricity in kWh, Wh, MWh, kW or W; {value!r} is gas or water")
-        return value, self._unit(unit_in_name(self.plain[value]))
+        return value, self._unit(unit_in_name(self.plain[value]), value)
 
-    def _unit(self, named: MeasuredIn | None) -> MeasuredIn:
-        if self.options.unit is None:
+    def _unit(self, named: MeasuredIn | None, column: str = "") -> MeasuredIn:
+        stated = self.options.unit
+        if stated is None:
             self.assumptions.append(f"unit: {named.value}" if named else ASSUMED_KWH)
-        return self.options.unit or named or MeasuredIn.KWH
-
-
-def _evenly_spaced(numbers: list[int], minutes: int) -> bool:
-    """Accept 0, 1, 2, … or 1, 2, 3, … or times of day such as 0030, 0100, …: no slot left out."""
-    places = [number - numbers[0] for number in numbers]
-    times = [number // 100 * 60 + number % 100 for number in numbers]
-    steps = [minutes * place for place in range(len(numbers))]
-    counted = numbers[0] <= 1 and places == list(range(len(numbers)))
-    timed = times[0] in {0, minutes} and [time - times[0] for time in times] == steps
-    return counted or timed
-
-
-def _may_be_slot(plain: str, slot: str) -> bool:
-    """Return whether a name is empty or close to those of slots, apart from numbers."""
-    letters, slot_letters = (re.sub("[^a-z]", "", name) for name in (plain, slot))
-    if len(letters) <= 1:
-        return True
-    alike = SequenceMatcher(None, letters, slot_letters, autojunk=False).ratio()
-    has_number = re.search(r"\d", plain) is not None
-    return alike >= (_LIKE_A_SLOT_IF_NUMBERED if has_number else _LIKE_A_SLOT)
+        elif named not in {None, stated}:
+            self.assumptions.append(unit_note(stated, str(named), column))
+        return stated or named or MeasuredIn.KWH

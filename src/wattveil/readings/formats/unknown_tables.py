@@ -7,6 +7,7 @@ energy must be clear from their names; otherwise the caller names it.
 
 from collections.abc import Iterable
 
+from wattveil.readings.formats.column_names import unit_in_name
 from wattveil.readings.formats.known_formats import (
     Header,
     KnownFormat,
@@ -14,7 +15,7 @@ from wattveil.readings.formats.known_formats import (
     day_slots,
     stamp_columns,
 )
-from wattveil.readings.formats.table_columns import ColumnSearch, unit_in_name
+from wattveil.readings.formats.table_columns import ColumnSearch
 from wattveil.readings.options import FileLayout, MeasuredIn, ReadOptions
 
 _EXPORT = {
