@@ -5,6 +5,7 @@ Run: ``python benchmarks/bench_bands.py [--split held-out] [--runs 8]``. Custome
 release. What is counted, over groups and slots, ranks or clusters:
 
 * load: mean load in kW; with ``beyond``, the bound on the bias of clipping is added above the band;
+* all: mean load of all customers, from the groups; ``day`` is its mean over all slots;
 * duration: load duration curve of the group;
 * customers: number of customers of the group;
 * shares: share of each cluster of exact K-means in the group, of shapes.
@@ -23,6 +24,7 @@ from global_tier_cases import DELTA, say
 
 from wattveil.arrays import Floats, Ints
 from wattveil.numerics.kmeans.lloyd import assign, k_means
+from wattveil.products.mean_load import mean_of_groups
 from wattveil.release.cluster_shares import cluster_shares
 from wattveil.release.group_load import load_duration_curve
 
@@ -58,6 +60,11 @@ def load_coverage(rows: Floats, groups: Ints, epsilon: float) -> Iterator[tuple[
     shapes, z = found.shapes, bench_families.Z95
     away, band = truth - shapes.mean_kw, z * shapes.std_kw
     yield "load", float((np.abs(away) <= band).mean())
+    sizes = shapes.customers, shapes.customers_std
+    mean, std = mean_of_groups(shapes.mean_kw, shapes.std_kw, *sizes)
+    off = mean - rows.mean(axis=0)
+    yield "all", float((np.abs(off) <= z * std).mean())
+    yield "day", float(abs(off.mean()) <= z * std.mean())
     above = band + shapes.max_clipping_bias_kw[:, None]
     yield "beyond", float(((away >= -band) & (away <= above)).mean())
     curves = -np.sort(-truth * numbers[:, None], axis=1)
@@ -115,7 +122,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8)
     options = parser.parse_args()
     epsilons = [float(one) for one in options.epsilons.split(",")]
-    names = ("load", "beyond", "duration", "customers", "shares")
+    names = ("load", "beyond", "all", "day", "duration", "customers", "shares")
     everything: Covered = defaultdict(list)
     say(f"| family | groups | {' | '.join(names)} |")
     say("|---" * (len(names) + 2) + "|")

@@ -76,7 +76,7 @@ from wattveil.release.rows.load_features import calendar_coordinates
 from wattveil.release.segment_series import (
     SegmentDesign,
     SegmentPeriod,
-    follow_segments,
+    all_segments,
     release_segments,
 )
 from wattveil.simulate.simulated_series import HomeMonths, simulate_home_months, simulate_series
@@ -427,6 +427,7 @@ def segment_design(data: Population, epsilon: float) -> SegmentDesign:
         guarantee=global_guarantee(epsilon=epsilon, delta=DELTA),
         n_segments=N_CLUSTERS,
         customers=int(np.isfinite(data.load_kw[:, 0, 0]).sum()),
+        midsummer=data.per_year // 2,  # the first period begins in January
     )
     if design.segments is None:
         raise ValueError("the design has no segments")
@@ -447,14 +448,16 @@ def followed_centroids(data: Population, epsilon: float, figures: Figures) -> li
         found = release_segments(queries, budget, design, past, n_slots=24, period=t, anew=False)
         past = (*past, found)
     warm = []
-    for t, cells in follow_segments(design, past).published:
-        centroids, std = published_curves(cells, basis, is_found=t == 0)
+    spans = all_segments(design, past)
+    for t, cells in (period for span in spans for period in span.published):
+        is_found = past[t].first is not None
+        centroids, std = published_curves(cells, basis, is_found=is_found)
         warm.append(centroids)
         shapes = unit_rows(load_kw[here[:, t], t])
         nearest = distances(shapes, centroids).argmin(axis=1)
         there = [k for k in range(N_CLUSTERS) if (nearest == k).any()]
         true = np.array([shapes[nearest == k].mean(axis=0) for k in there])
-        kind = "later" if t else "first"
+        kind = "found" if is_found else "followed"
         figures[f"{kind} centroid errors"].append(np.abs(true - centroids[there]) / std[there])
         error = np.abs(cells.counts - np.bincount(nearest, minlength=N_CLUSTERS))
         figures[f"{kind} size errors"].append(error / np.sqrt(cells.counts_variance))
@@ -464,7 +467,9 @@ def followed_centroids(data: Population, epsilon: float, figures: Figures) -> li
 def bands_line(figures: Figures) -> str:
     """Return coverage of bands of 1.96 standard errors, and the factor that would give 95 %."""
     parts = []
-    for name in ("first size", "later size", "first centroid", "later centroid"):
+    for name in ("found size", "followed size", "found centroid", "followed centroid"):
+        if not figures[f"{name} errors"]:
+            continue
         errors = np.concatenate([np.ravel(one) for one in figures[f"{name} errors"]])
         factor = np.quantile(errors, 0.95) / BAND
         parts.append(f"{name} {(errors <= BAND).mean():.3f} (95 % with factor {factor:.2f})")
@@ -514,7 +519,13 @@ def segment_line(figures: Figures) -> str:
     """Return the figures so far."""
     names = ("independent", "once", "warm")
     losses = {name: np.array(figures[f"{name} loss"]) for name in names}
+    alone, warm = (np.median(losses[name], axis=1) for name in ("independent", "warm"))
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, len(alone), (1000, len(alone)))
+    low, high = np.quantile(warm[drawn].mean(axis=1) / alone[drawn].mean(axis=1), (0.05, 0.95))
     return (
+        f"ratio of mean medians {warm.mean() / alone.mean():.2f} (90 % of runs drawn again"
+        f" {low:.2f} to {high:.2f}), above independent in {(warm > alone).sum()}; "
         "loss, median (mean): "
         + ", ".join(f"{n} {np.median(x):.3f} ({x.mean():.3f})" for n, x in losses.items())
         + "; labels that move: "

@@ -80,6 +80,11 @@ class Cell:
         """Return our loss over max(A, B)."""
         return max(self.medians[OURS], FLOOR) / max(self.limit.reference, FLOOR)
 
+    @property
+    def peer_over_limit(self) -> float:
+        """Return the loss of the best peer over max(A, B): the lead of a method at the limit."""
+        return self.ratio * self.over_limit
+
 
 def geometric_mean(values: Sequence[float]) -> float:
     """Return the geometric mean."""
@@ -89,7 +94,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 def write_report(cells: Sequence[Cell], titles: Mapping[str, str], folder: Path) -> str:
     """Write CSV, Markdown and chart; return the Markdown."""
     _write_csv(cells, folder / "leaderboard.csv")
-    parts = [_summary(cells), _by_method(cells, titles)]
+    parts = [_summary(cells), _against_limit(cells), _by_method(cells, titles)]
     parts += [
         _by_family([cell for cell in cells if cell.kind == kind], kind)
         for kind in dict.fromkeys(cell.kind for cell in cells)
@@ -166,6 +171,32 @@ def _summary(cells: Sequence[Cell]) -> str:
             f"{min(ratios):.2f} | {sum(ratio < 1.0 for ratio in ratios)} | {near:.0%} of cells | "
             f"{wild} of {runs} ({wild / runs:.1%}) |"
         )
+    return "\n".join(lines)
+
+
+def _against_limit(cells: Sequence[Cell]) -> str:
+    """Return how far the best peer and we are from the limit, by epsilon."""
+    epsilons = sorted({cell.epsilon for cell in cells})
+    head = ("ratio, geometric mean", *(f"ε = {epsilon:g}" for epsilon in epsilons), "all", "range")
+    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    for split, kind, of_both in _splits(cells):
+        for name, values in (
+            ("best peer / max(A, B)", [cell.peer_over_limit for cell in of_both]),
+            ("ours / max(A, B)", [cell.over_limit for cell in of_both]),
+        ):
+            by_epsilon = [
+                geometric_mean(
+                    [
+                        value
+                        for cell, value in zip(of_both, values, strict=True)
+                        if cell.epsilon == epsilon
+                    ]
+                )
+                for epsilon in epsilons
+            ]
+            means = (f"{value:.2f}" for value in (*by_epsilon, geometric_mean(values)))
+            extremes = f"{min(values):.2f} to {max(values):.2f}"
+            lines.append(f"| {split}, {kind}: {name} | {' | '.join(means)} | {extremes} |")
     return "\n".join(lines)
 
 

@@ -22,6 +22,7 @@ from wattveil.release.rows.day_features import typical_days
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
 LONDON_PANELS = DATA / "lcl300_pv_semisynthetic" / "lcl300_net_hourly_2013MarMay_wide.csv.gz"
+LONDON_HALF_HOURS = DATA / "lcl1014" / "lcl300_halfhourly_2013-02-04_28d_long.csv.gz"
 LONDON_METERS = DATA / "lcl1014" / "lcl1014_meters.csv"
 PORTUGAL = DATA / "uci203" / "uci203_hourly_wide.csv.gz"
 CITY = DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
@@ -84,6 +85,17 @@ def london_year() -> Floats:
     )
     (typical,) = typical_days(rows, parts=calendar.parts, n_parts=calendar.n_parts)
     return rows[np.isfinite(typical).all(axis=1)]
+
+
+def london_half_hours() -> Floats:
+    """Return 28 winter days of homes without gaps: mean load in kW of each half-hour."""
+    table = csv.read_csv(LONDON_HALF_HOURS)
+    homes, row = np.unique(table["meter_id"].to_numpy().astype(str), return_inverse=True)
+    start = table["timestamp"].to_numpy().astype("datetime64[m]").astype(np.int64)
+    slot = (start - start.min()) // 30
+    load_kw = np.full((homes.size, slot.max() + 1), np.nan)
+    load_kw[row, slot] = 2.0 * table["kwh"].to_numpy()
+    return load_kw[np.isfinite(load_kw).all(axis=1)]
 
 
 def london_panels() -> Floats:

@@ -179,6 +179,13 @@ def test_tables_and_chart_state_the_runs(board: SimpleNamespace, tmp_path: Path)
     assert (
         f"| held-out | kW | 3 | **{mean:.2f}** | 0.50 | 1 | 67% of cells | 1 of 12 (8.3%) |" in text
     )
+    peers, ours = (0.4 * 0.25 * 0.002) ** (1 / 3) / 0.2, (0.1 * 0.5 * 0.001) ** (1 / 3) / 0.2
+    for who, of_limit, extremes in (
+        ("best peer", peers, "0.01 to 2.00"),
+        ("ours", ours, "0.01 to 2.50"),
+    ):
+        cells_of_both = f"{of_limit:.2f} | {of_limit:.2f} | {extremes}"
+        assert f"| held-out, kW: {who} / max(A, B) | {cells_of_both} |" in text
     assert "| a | 300 | 24 | .100 / .400 (slow) / .200 |" in text
     assert "Knows (oracle, no peer)" in text
     with (tmp_path / "leaderboard.csv").open() as file:

@@ -333,7 +333,9 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             coarse = stages.coarse_stage(
                 queries.step, codebook.cells, colour=colour, tuning=tuning, units=units
             )
-            merges = local_optima(codebook.confirmed(coarse), self.n_clusters - has_mean)
+            merges = local_optima(
+                codebook.confirmed(coarse), self.n_clusters - has_mean, is_shape=self.normalise
+            )
             # Without a unit there would be no noise scale.
             units = max(part(rest * kmeans_tuning.SELECTION_SHARE), 1)
             std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))

@@ -72,6 +72,8 @@ class SeriesDesign:
     """Clusters of daily shapes that are found and followed; 0 for none."""
     customers: int = 1000
     """Public estimate, by which the budget of the segments is divided over the periods."""
+    midsummer: int = 0
+    """First period that contains midsummer, in which segments with little signal are found."""
 
     def __post_init__(self) -> None:
         """Check the choices."""
@@ -145,6 +147,7 @@ class SeriesDesign:
             horizon=self.horizon,
             periods_per_year=self.periods_per_year,
             rho_units=self.rho_units[SEGMENTS],
+            midsummer=self.midsummer,
         )
 
     def strategy(self, name: str) -> Strategy:

@@ -1,25 +1,30 @@
-"""Segments over time: clusters of daily shapes that are found once and followed over the periods.
+"""Segments over time: clusters of daily shapes that are found and followed over the periods.
 
-The first period, and any other for which the data holder decides so in public, is a private K-means
-of the customers' shapes. In every other period refining steps and a count of sizes are queried
-around predicted centroids (`numerics.series.warm_clusters`). All are queries of `KMeansQueries`,
-charged to the budget of the series. Everything else is post-processing: from the released answers
-the same centroids follow again, which is how a reader of the bundles obtains them.
+The first period, those of the plan (`numerics.series.segment_plan`), and any other for which the
+data holder decides so in public, are a private K-means of the customers' shapes; each
+cluster has the number of the nearest one before. In every other period refining steps and a count
+of sizes are queried around predicted centroids (`numerics.series.warm_clusters`). All are queries
+of `KMeansQueries`, charged to the budget of the series. Everything else is post-processing: from
+the released answers the same centroids follow again, which is how a reader of the bundles obtains
+them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
 from wattveil.numerics.load_basis import row_basis
+from wattveil.numerics.series.segment_plan import CLEAR, Schedule, segment_schedule
 from wattveil.numerics.series.warm_clusters import (
     Counted,
-    Schedule,
     WarmClusters,
     add_period,
-    segment_schedule,
+    numbered_as,
+    predicted_cells,
     start_following,
 )
 from wattveil.privacy.accounting import RHO_UNITS
@@ -39,6 +44,8 @@ class SegmentDesign:
     periods_per_year: int
     rho_units: int
     """Cost over all periods."""
+    midsummer: int = 0
+    """First period that contains midsummer, counted from 0; 0 also if none is known."""
 
     def schedule(self, period: int, found_in: tuple[int, ...]) -> Schedule:
         """Return the division in a period, and the cost of all periods up to it.
@@ -51,9 +58,28 @@ class SegmentDesign:
             customers=self.customers,
             n_clusters=self.n_clusters,
             horizon=self.horizon,
+            periods_per_year=self.periods_per_year,
+            midsummer=self.midsummer,
             found_in=found_in,
             period=period,
         )
+
+    def is_due(self, period: int, found_in: tuple[int, ...]) -> bool:
+        """Whether the plan finds clusters in a period, after those in which they were found.
+
+        If the period that is planned is skipped, it is the next one.
+        """
+        if not found_in:
+            return True
+        again = self.schedule(found_in[-1], found_in).plan.again
+        return again is not None and period >= found_in[-1] + again
+
+    def planned(self, found_in: tuple[int, ...] = (), period: int = 0) -> tuple[int, ...]:
+        """Return the periods in which clusters are found, if none is skipped from ``period`` on."""
+        for place in range(period, self.horizon):
+            if self.is_due(place, found_in):
+                found_in = (*found_in, place)
+        return found_in
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +94,7 @@ class SegmentPeriod:
 
 
 class Followed(NamedTuple):
-    """Clusters since they were found last."""
+    """Clusters since a period that found them."""
 
     since: int
     """Period in which they were found."""
@@ -78,13 +104,33 @@ class Followed(NamedTuple):
 
 
 def follow_segments(design: SegmentDesign, periods: tuple[SegmentPeriod, ...]) -> Followed:
-    """Return the clusters that follow from what the periods released; post-processing."""
-    found = [(place, one.first) for place, one in enumerate(periods) if one.first is not None]
-    if not found:
+    """Return the clusters since they were found last, from what the periods released."""
+    return _followed(design, periods, *_starts(periods)[-1])
+
+
+def all_segments(design: SegmentDesign, periods: tuple[SegmentPeriod, ...]) -> tuple[Followed, ...]:
+    """Return the clusters of all periods: since each time they were found, until the next."""
+    starts = _starts(periods)
+    ends = (*(place for place, _ in starts[1:]), len(periods))
+    return tuple(
+        _followed(design, periods[:end], *start) for start, end in zip(starts, ends, strict=True)
+    )
+
+
+def _starts(periods: tuple[SegmentPeriod, ...]) -> list[tuple[int, Cells]]:
+    """Return the places of the periods that found clusters, and these."""
+    starts = [(place, one.first) for place, one in enumerate(periods) if one.first is not None]
+    if not starts:
         raise InvalidParameterError(
             "segments", "those of a series with a period that found them", "none"
         )
-    start, first = found[-1]
+    return starts
+
+
+def _followed(
+    design: SegmentDesign, periods: tuple[SegmentPeriod, ...], start: int, first: Cells
+) -> Followed:
+    """Return the clusters from the period at a place on that found them; post-processing."""
     since = periods[start].period
     clusters = start_following(
         first,
@@ -115,20 +161,61 @@ def release_segments(
     period: int,
     anew: bool,
 ) -> SegmentPeriod:
-    """Release the segments of one period: found anew, or followed from those before.
+    """Release the segments of one period: followed from those before, or found.
+
+    They are found if the plan or a public decision (``anew``) says so.
 
     Post-processing, except for what `KMeansQueries` release and charge. They are those of
     shapes, of rows of one day with ``n_slots``.
     """
-    if anew or not past:
-        units = period_units(design, past, period, (*found_in(past), period))
-        finder = _Finder(n_clusters=design.n_clusters, normalise=True)
-        return SegmentPeriod(period=period, first=finder.find(queries, budget, units, n_slots))
+    begun = found_in(past)
+    if anew or design.is_due(period, begun):
+        units = period_units(design, past, period, (*begun, period))
+        finder = _Finder(
+            n_clusters=design.n_clusters,
+            normalise=True,
+            public_library=_known_shapes(design, past, period, n_slots=n_slots),
+        )
+        first = finder.find(queries, budget, units, n_slots)
+        return numbered(design, past, SegmentPeriod(period=period, first=first))
     clusters = follow_segments(design, past).clusters
     queries.keep_coordinates(clusters.colour.size)
     asked = _Recorder(queries)
     _with_period(design, clusters, asked, past, period=period)
     return SegmentPeriod(period=period, steps=tuple(asked.steps), sizes=asked.sizes)
+
+
+def numbered(
+    design: SegmentDesign, past: tuple[SegmentPeriod, ...], found: SegmentPeriod
+) -> SegmentPeriod:
+    """Return clusters that a period found in the order of those predicted for it, if any."""
+    if not past or found.first is None:
+        return found
+    before = _predicted(design, past, found.period)
+    return replace(found, first=numbered_as(found.first, before))
+
+
+def _predicted(design: SegmentDesign, past: tuple[SegmentPeriod, ...], period: int) -> Cells:
+    """Return the clusters that earlier periods predict for a period."""
+    last = follow_segments(design, past)
+    return predicted_cells(last.clusters, period - last.since)
+
+
+def _known_shapes(
+    design: SegmentDesign, past: tuple[SegmentPeriod, ...], period: int, *, n_slots: int
+) -> Floats | None:
+    """Return the shapes of the predicted clusters, the largest first, for a K-means after them.
+
+    They are released, hence public: with little signal, K-means that also begins at them misses
+    small clusters less often. With more signal it gains nothing, and there are none.
+    """
+    signal = design.schedule(period, (*found_in(past), period)).plan.signal
+    if not past or signal >= CLEAR:
+        return None
+    before = _predicted(design, past, period)
+    shapes = before.centres @ row_basis(n_slots, 1)[: before.centres.shape[1]]
+    largest_first: Floats = shapes[np.argsort(-before.counts)]
+    return largest_first
 
 
 class _Finder(PrivateKMeans):

@@ -4,6 +4,8 @@ A query with too little of the budget would be refused by the kernel in the midd
 after others were drawn.
 """
 
+from itertools import pairwise
+
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import noise_scale
 from wattveil.privacy.mechanisms.contributions import UNIT
@@ -23,11 +25,13 @@ def check_noise(past: ReleasedSeries, *, period: int, recluster: bool) -> None:
     parts = {name: units for name, units in design.rho_units.items() if name != SEGMENTS}
     if (segments := design.segments) is not None:
         begun = found_in(past.segments)
-        begun = (*begun, period) if recluster or not begun else begun
+        if recluster or segments.is_due(period, begun):
+            begun = (*begun, period)
         parts[SEGMENTS] = period_units(segments, past.segments, period, begun)
-        left = segments.rho_units - segments.schedule(period, begun).accrued
-        if later := design.horizon - 1 - period:
-            parts[f"{SEGMENTS} in later periods"] = left // later
+        planned = segments.planned(begun, period + 1)
+        accrued = [segments.schedule(at, planned).accrued for at in range(period, design.horizon)]
+        if later := [after - before for before, after in pairwise(accrued)]:
+            parts[f"{SEGMENTS} in later periods"] = min(later)
     for name, units in parts.items():
         least, most = (
             noise_scale(squared_sensitivity=UNIT**2, rho_units=max(part, 1))

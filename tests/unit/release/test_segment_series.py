@@ -1,6 +1,7 @@
 """Segments of a series: costs, sizes at the published centroids, clusters found anew, refusals."""
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from wattveil.arrays import Floats
 from wattveil.engines.series_rows import MemoryState
 from wattveil.errors import InvalidParameterError, SeriesStateError
-from wattveil.numerics.load_basis import row_basis
+from wattveil.numerics.load_basis import checked_library, row_basis
+from wattveil.numerics.series.warm_clusters import predicted_cells
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import global_guarantee
-from wattveil.release import load_series
+from wattveil.release import kmeans, load_series
 from wattveil.release.load_series import (
     LENGTHS,
     SEGMENTS,
@@ -20,7 +22,12 @@ from wattveil.release.load_series import (
     SeriesDesign,
     release_load_period,
 )
-from wattveil.release.segment_series import SegmentDesign, follow_segments, found_in
+from wattveil.release.segment_series import (
+    SegmentDesign,
+    all_segments,
+    follow_segments,
+    found_in,
+)
 from wattveil.release.series_noise import LARGEST_SCALE, LEAST_PART, check_noise
 from wattveil.simulate import simulate_load_kw
 
@@ -46,7 +53,7 @@ def released(periods: tuple[int, ...] = PERIODS, **changed: Any) -> ReleasedSeri
         "periods_per_year": 4,
         "guarantee": global_guarantee(epsilon=100.0, delta=1e-6),
         "n_segments": 3,
-        "customers": CUSTOMERS,
+        "customers": 100,
     }
     found = ReleasedSeries(design=SeriesDesign(**{**fields, **changed}))
     state = MemoryState(names_key=bytes(32))
@@ -121,6 +128,77 @@ def test_clusters_that_are_found_anew_begin_a_new_series(made: ReleasedSeries) -
     assert followed.since == 4
     assert [period for period, _ in followed.published] == [4, 5]
     assert followed.clusters.places == (1,)
+
+
+@pytest.mark.parametrize(
+    ("periods", "found"), [((0, 1, 2, 3), (0, 2)), ((0, 1, 3, 5), (0, 3)), ((2, 3), (2,))]
+)
+def test_the_plan_finds_clusters_in_midsummer(
+    periods: tuple[int, ...], found: tuple[int, ...]
+) -> None:
+    """Or in the next period that is released; with the numbers that they had before."""
+    series = released(periods, customers=5, midsummer=2)
+    segments = segments_of(series)
+    assert segments.planned() == (0, 2)
+    assert found_in(series.segments) == found
+    if found == (2,):
+        return
+    spent = sum(spend.rho_units for spend in series.spends)
+    assert spent == series.design.accrued_units(periods[-1], found)
+    before, after = all_segments(segments, series.segments)
+    assert [one.since for one in (before, after)] == [*found]
+    at = [period for one in (before, after) for period, _ in one.published]
+    assert at == [*periods]
+    old = predicted_cells(before.clusters, found[1]).centres
+    new = after.published[0][1].centres
+    width = max(old.shape[1], new.shape[1])
+    old, new = (np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (old, new))
+    apart = np.square(old[:, None] - new[None]).sum(axis=2)
+    kept = np.trace(apart)
+    others = [apart[range(3), order].sum() for order in permutations(range(3))]
+    assert kept == pytest.approx(min(others))
+
+
+@pytest.mark.parametrize(("customers", "is_known"), [(5, True), (10**6, False)])
+def test_with_little_signal_clusters_are_found_from_those_before(
+    monkeypatch: pytest.MonkeyPatch, customers: int, *, is_known: bool
+) -> None:
+    """K-means begins also at the predicted shapes, the largest first; the first time at none."""
+    begun_at: list[Floats | None] = []
+
+    def recorded(library: Floats | None, n_slots: int) -> Floats:
+        begun_at.append(library)
+        return checked_library(library, n_slots)
+
+    monkeypatch.setattr(kmeans, "checked_library", recorded)
+    series = released((0, 1, 2), customers=customers, midsummer=2)
+    assert begun_at[0] is None
+    if not is_known:
+        assert begun_at == [None, None, None]
+        return
+    before = follow_segments(segments_of(series), series.segments[:2])
+    cells = predicted_cells(before.clusters, 2)
+    shapes = cells.centres @ row_basis(24, 1)[: cells.centres.shape[1]]
+    (used,) = begun_at[1:]
+    assert used == pytest.approx(shapes[np.argsort(-cells.counts)])
+
+
+def test_a_long_series_finds_clusters_in_two_midsummers() -> None:
+    """With little signal; the plan of a short one has one of them."""
+    design = released((), horizon=20, customers=5, midsummer=2).design.segments
+    assert design is not None
+    assert design.planned() == (0, 2, 10)
+    assert design.planned((0, 3), 4) == (0, 3, 10)  # period 2 was skipped
+    assert design.schedule(19, (0, 2, 10)).accrued == design.rho_units
+
+
+def test_much_signal_finds_clusters_in_each_period() -> None:
+    """Even parts, as independent releases; a skipped one adds to the next."""
+    series = released((0, 1, 3), customers=10**6)
+    assert segments_of(series).planned() == (0, 1, 2, 3, 4, 5)
+    assert found_in(series.segments) == (0, 1, 3)
+    units = [segments_of(series).schedule(at, (0, 1, 3)).accrued for at in range(4)]
+    assert np.diff([0, *units]) / series.design.rho_units[SEGMENTS] == pytest.approx(1.0 / 6.0)
 
 
 def test_clusters_with_little_signal_are_kept() -> None:

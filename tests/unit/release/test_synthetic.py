@@ -326,11 +326,15 @@ def test_export_comes_out_as_export() -> None:
 def test_given_centroids_cost_nothing(load_kw: Floats) -> None:
     """They are used as they are, and the whole budget is for the model."""
     centroids = np.array([np.full(24, 0.3), np.full(24, 1.5)])
-    synthesizer = LoadSynthesizer(n_clusters=2, centroids=centroids, epsilon=3.0).fit(load_kw)
-    assert np.array_equal(synthesizer.cluster_centers_, centroids)
-    assert len(synthesizer.spends_) == 4
+    synthesizer = LoadSynthesizer(n_clusters=2, centroids=centroids, epsilon=3.0)
+    sizes = []
+    for _ in range(4):  # the error of one is above the bound in one of 500 fits
+        synthesizer.fit(load_kw)
+        assert np.array_equal(synthesizer.cluster_centers_, centroids)
+        assert len(synthesizer.spends_) == 4
+        sizes.append(synthesizer.cluster_sizes_)
     labels = synthesizer.predict(load_kw)
-    np.testing.assert_allclose(synthesizer.cluster_sizes_, np.bincount(labels), atol=30.0)
+    np.testing.assert_allclose(np.mean(sizes, axis=0), np.bincount(labels), atol=30.0)
 
 
 def test_nothing_of_an_earlier_fit_remains(load_kw: Floats) -> None:

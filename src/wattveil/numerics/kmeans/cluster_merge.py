@@ -34,6 +34,9 @@ from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_stages import Cells, smoothness, start_cells
 
 _RESTARTS = 20
+_SMALLEST, _NEAREST_TO_0, _LEFT = 1e-9, 0.9, 0.05
+"""Of a cell that is divided by size: minimum length of its centre, maximum relative offset, and
+minimum share of its squared radius that is left."""
 _MIN_RADIUS = 0.15
 """Minimum spread of a cluster, in units of the median size."""
 
@@ -75,12 +78,17 @@ def own_spread(cells: Cells) -> Floats:
     return squared
 
 
-def local_optima(cells: Cells, n_clusters: int) -> list[Merge]:
-    """Return different merges of the cells that the coarse stage confirmed, the cheapest first."""
+def local_optima(cells: Cells, n_clusters: int, *, is_shape: bool) -> list[Merge]:
+    """Return different merges of the cells that the coarse stage confirmed, the cheapest first.
+
+    Cells of load are divided by size.
+    """
     from sklearn import config_context  # noqa: PLC0415
     from sklearn.cluster import KMeans  # noqa: PLC0415 -- a third of a second, for releases alone
 
     part = _confirmed_cells(cells, n_clusters)
+    if not is_shape:
+        part = divided_by_size(part)
     # Fixed seeds: the restarts use released numbers only. For so few points threads cost more
     # than they save, and so do checks of arguments.
     unchecked = config_context(assume_finite=True, skip_parameter_validation=True)
@@ -117,6 +125,26 @@ def _confirmed_cells(cells: Cells, n_clusters: int) -> Cells:
         counts=weights[kept],
         counts_variance=cells.counts_variance[kept],
         variance=cells.variance[kept],
+    )
+
+
+def divided_by_size(cells: Cells) -> Cells:
+    """Return three cells for each: at its centre c, and at c (1 ± s), with a third of its count.
+
+    s is SIZE_OFFSET radii over |c|, below 1. What the offsets explain of the spread of the
+    customers is taken from the radii.
+    """
+    lengths = np.maximum(np.linalg.norm(cells.centres, axis=1), _SMALLEST)
+    relative = np.minimum(kmeans_tuning.SIZE_OFFSET * cells.radii / lengths, _NEAREST_TO_0)
+    explained = 2.0 / 3.0 * np.square(relative * lengths) / kmeans_tuning.OWN_SPREAD
+    left = np.maximum(np.square(cells.radii) - explained, _LEFT * np.square(cells.radii))
+    factors = np.concatenate([1.0 - relative, np.ones_like(relative), 1.0 + relative])
+    return Cells(
+        centres=factors[:, None] * np.tile(cells.centres, (3, 1)),
+        radii=np.tile(np.sqrt(left), 3),
+        counts=np.tile(cells.counts / 3.0, 3),
+        counts_variance=np.tile(cells.counts_variance / 3.0, 3),
+        variance=np.tile(cells.variance, (3, 1)),
     )
 
 

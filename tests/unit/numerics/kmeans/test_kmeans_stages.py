@@ -9,7 +9,7 @@ from scipy import stats
 
 from wattveil.numerics.kmeans import kmeans_stages as filtering
 from wattveil.numerics.kmeans import kmeans_tuning
-from wattveil.numerics.kmeans.cluster_merge import local_optima
+from wattveil.numerics.kmeans.cluster_merge import divided_by_size, local_optima, own_spread
 from wattveil.numerics.kmeans.codebooks import make_codebook, shapes_per_level
 from wattveil.numerics.kmeans.kmeans_stages import (
     Cells,
@@ -233,17 +233,45 @@ def test_unconfirmed_level_is_emptied() -> None:
 def test_merge_finds_groups_and_ignores_unconfirmed_cells() -> None:
     """Two groups of cells and an empty far one."""
     cells = some_cells([[0, 0], [0.2, 0], [5, 5], [5.2, 5], [99, 99]], [10, 30, 20, 20, -5])
-    merged = local_optima(cells, 2)[0].clusters(median_size=1.0, customers=80.0)
+    merged = local_optima(cells, 2, is_shape=True)[0].clusters(median_size=1.0, customers=80.0)
     order = merged.centres[:, 0].argsort()
     assert merged.centres[order] == pytest.approx(np.array([[0.15, 0.0], [5.1, 5.0]]))
     assert merged.counts[order] == pytest.approx([40.0, 40.0])
     assert (merged.radii > 0.5).all()
 
 
+def test_cells_of_load_are_divided_by_size() -> None:
+    """A third of the customers each; centre and spread of the cell stay, and no centre passes 0."""
+    cells = some_cells([[4.0, 3.0], [0.1, 0.0]], [30.0, 60.0])
+    parts = divided_by_size(cells)
+    centres = parts.centres.reshape(3, 2, 2)
+    assert centres.mean(axis=0) == pytest.approx(cells.centres)
+    assert np.linalg.norm(centres[2] - centres[1], axis=1) == pytest.approx(
+        np.minimum(
+            kmeans_tuning.SIZE_OFFSET * cells.radii, 0.9 * np.linalg.norm(cells.centres, axis=1)
+        )
+    )
+    assert ((centres[0] * cells.centres).sum(axis=1) > 0.0).all()
+    assert parts.counts.reshape(3, 2).sum(axis=0) == pytest.approx(cells.counts)
+    assert parts.counts_variance.reshape(3, 2).sum(axis=0) == pytest.approx(cells.counts_variance)
+    apart = np.square(centres - cells.centres).sum(axis=2).mean(axis=0)
+    assert apart + own_spread(parts)[:2] == pytest.approx(own_spread(cells))
+
+
+def test_one_cell_of_load_gives_clusters_of_different_size() -> None:
+    """Most customers are in one cell: they are divided, rather than a few others kept apart."""
+    cells = some_cells([[6.0, 0.0], [0.5, 0.0], [0.5, 0.3]], [500.0, 20.0, 20.0])
+    merged = local_optima(cells, 3, is_shape=False)[0]
+    lengths = np.linalg.norm(merged.centroids, axis=1)
+    assert (lengths > 5.0).sum() == 2
+    together = local_optima(cells, 3, is_shape=True)[0]
+    assert (np.linalg.norm(together.centroids, axis=1) > 5.0).sum() == 1
+
+
 def test_merge_with_too_little_confirmed_takes_all() -> None:
     """The requested number of clusters, for any counts."""
     cells = some_cells(np.eye(4), [-1.0, -2.0, -3.0, 0.0])
-    merged = local_optima(cells, 3)[0].clusters(median_size=1.0, customers=1.0)
+    merged = local_optima(cells, 3, is_shape=True)[0].clusters(median_size=1.0, customers=1.0)
     assert merged.centres.shape == (3, 4)
 
 

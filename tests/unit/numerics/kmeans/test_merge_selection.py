@@ -27,7 +27,7 @@ def cells_at(centres: Floats, *, counts_std: float = 5.0, spread: float = 0.2) -
 def rectangle(width: float, height: float) -> list[Merge]:
     """Return both ways to make two clusters of the four corners."""
     corners = np.array([[x, y] for x in (-width, width) for y in (-height, height)])
-    return local_optima(cells_at(corners), 2)
+    return local_optima(cells_at(corners), 2, is_shape=True)
 
 
 def brute_costs(rows: Floats, merges: Sequence[Merge]) -> Floats:
@@ -69,7 +69,7 @@ def test_local_optima_are_different_and_the_cheapest_first() -> None:
 def test_no_query_when_one_merge_is_surely_the_best() -> None:
     """Two groups far apart have one optimum; a long rectangle has a second that is implausible."""
     groups = np.array([[0.0, 0.0], [0.1, 0.0], [9.0, 9.0], [9.1, 9.0]])
-    assert selection_query(local_optima(cells_at(groups), 2), std=1.0) is None
+    assert selection_query(local_optima(cells_at(groups), 2, is_shape=True), std=1.0) is None
     assert len(rectangle(1.4, 1.0)) == 2
     assert selection_query(rectangle(1.4, 1.0), std=1.0) is None
     assert selection_query(rectangle(1.05, 1.0), std=1.0) is not None
@@ -81,7 +81,7 @@ def test_merges_within_two_standard_deviations_are_compared(counts_std: float) -
     for width in np.linspace(1.01, 1.6, 25):
         corners = np.array([[x, y] for x in (-width, width) for y in (-1.0, 1.0)])
         cells = cells_at(corners, counts_std=counts_std)
-        merges = local_optima(cells, 2)
+        merges = local_optima(cells, 2, is_shape=True)
         if len(merges) == 1:
             continue
         more = 400.0 * (width**2 - 1.0)
@@ -134,7 +134,7 @@ def test_an_exact_answer_finds_the_minimum_true_cost(seed: int) -> None:
     """Without noise and clipping the choice is that of brute force over all customers."""
     generator = np.random.default_rng(seed)
     centres = generator.normal(size=(14, 3))
-    merges = local_optima(cells_at(centres, counts_std=60.0, spread=1.5), 4)
+    merges = local_optima(cells_at(centres, counts_std=60.0, spread=1.5), 4, is_shape=True)
     query = selection_query(merges, std=1e-9)
     assert query is not None
     assert len(query.merges) > 1
@@ -155,7 +155,7 @@ def test_predicted_covariance_by_drawing_cells() -> None:
     """L against the covariance of F over cells that are drawn with their errors."""
     generator = np.random.default_rng(2)
     cells = cells_at(generator.normal(size=(14, 3)), spread=0.1)
-    merges = local_optima(cells, 4)[:3]
+    merges = local_optima(cells, 4, is_shape=True)[:3]
     costs, covariance, _ = cluster_merge._predicted(merges)
     predicted = cells.counts @ costs
     expected = cells.counts @ brute_costs(cells.centres, merges)
@@ -189,7 +189,7 @@ def test_the_bias_of_clipping_is_predicted() -> None:
 def test_so_many_merges_are_compared_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cheapest of them."""
     centres = np.random.default_rng(5).normal(size=(20, 3))
-    merges = local_optima(cells_at(centres, counts_std=90.0, spread=3.0), 5)
+    merges = local_optima(cells_at(centres, counts_std=90.0, spread=3.0), 5, is_shape=True)
     monkeypatch.setattr(kmeans_tuning, "MAX_MERGES", 3)
     query = selection_query(merges, std=1.0)
     assert query is not None

@@ -1,4 +1,4 @@
-"""Segments over time: division of the budget, prediction, sizes, drift, clustering anew."""
+"""Segments over time: prediction, sizes, drift, clustering anew."""
 
 import math
 from dataclasses import replace
@@ -15,10 +15,10 @@ from wattveil.numerics.series.warm_clusters import (
     WarmClusters,
     add_period,
     drift_lengths,
-    plan_segments,
+    numbered_as,
     predicted_cells,
     published_curves,
-    segment_schedule,
+    published_sizes,
     size_posterior,
     smoothed_centres,
     start_following,
@@ -184,20 +184,6 @@ def test_kept_clusters_stay_and_are_counted() -> None:
     assert predicted_cells(clusters, PERIODS).counts == pytest.approx(SIZES, abs=40)
 
 
-def test_the_division_follows_the_signal() -> None:
-    """Little signal keeps the first clusters; much signal has more refining steps."""
-    plans = [
-        plan_segments(customers=customers, rho=0.1, n_clusters=6, horizon=20)
-        for customers in (200.0, 3000.0, 30_000.0)
-    ]
-    assert [plan.steps for plan in plans] == [0, 2, 4]
-    assert plans[0].signal < 5.0 < plans[1].signal < 100.0 < plans[2].signal
-    alone = plan_segments(customers=300.0, rho=0.1, n_clusters=6, horizon=1)
-    assert alone.first_share == 1.0
-    with pytest.raises(InvalidParameterError, match="customers"):
-        plan_segments(customers=0.0, rho=0.1, n_clusters=6, horizon=20)
-
-
 def test_a_skipped_period_is_predicted_and_leaves_the_others_in_place() -> None:
     """Centroids and sizes exist for every period; those after the gap are as near as before."""
     clusters, shown, _ = follow(np.random.default_rng(5), units=10**16, steps=2, skipped=(4, 5))
@@ -220,33 +206,34 @@ def test_a_skipped_period_is_predicted_and_leaves_the_others_in_place() -> None:
         )
 
 
-def accrued(*found_in: int, horizon: int = 11) -> list[int]:
-    """Return what has accrued by each period."""
-    return [
-        segment_schedule(
-            units=10**17,
-            unit=UNITS,
-            customers=3000.0,
-            n_clusters=6,
-            horizon=horizon,
-            found_in=found_in,
-            period=period,
-        ).accrued
-        for period in range(horizon)
-    ]
+def test_found_again_clusters_have_the_numbers_of_the_nearest_before() -> None:
+    """Whatever their order; every part of a cluster moves with it; other widths are compared."""
+    before = first_clusters(np.random.default_rng(6)).first
+    moved = replace(before, centres=before.centres + 0.05, counts=before.counts + 1.0)
+    order = [2, 0, 1]
+    names = ("centres", "variance", "radii", "counts", "counts_variance")
+    found = Cells(**{name: getattr(moved, name)[order] for name in names})
+    again = numbered_as(found, before)
+    for name in names:
+        assert (getattr(again, name) == getattr(moved, name)).all()
+    narrow = replace(found, centres=found.centres[:, :4], variance=found.variance[:, :4])
+    assert (numbered_as(narrow, before).counts == moved.counts).all()
+    assert (numbered_as(before, narrow).counts == before.counts[order]).all()
 
 
-def test_all_units_accrue_and_clustering_anew_takes_the_first_share_of_what_is_left() -> None:
-    """Even parts after the first; found anew, a period takes 0.4 of the rest; the last, all."""
-    plain = accrued(0)
-    assert plain[0] == pytest.approx(0.4e17)
-    assert np.diff(plain) == pytest.approx(0.06e17)
-    assert plain[-1] == 10**17
-    anew = accrued(0, 6)
-    assert anew[:6] == plain[:6]
-    assert anew[6] - anew[5] == pytest.approx(0.4 * (1e17 - anew[5]))
-    assert np.diff(anew)[6:] == pytest.approx(0.6 * (1e17 - anew[5]) / 4.0)
-    assert anew[-1] == accrued(0, 10)[-1] == 10**17
+@pytest.mark.parametrize(
+    ("signal", "steps", "factor"), [(20.0, 2, 1.2), (40.0, 2, 1.0), (20.0, 0, 1.0)]
+)
+def test_errors_of_sizes_are_calibrated(signal: float, steps: int, factor: float) -> None:
+    """Of refined clusters with little signal, after the period that found them."""
+    clusters, shown, _ = follow(np.random.default_rng(7), units=10**16, steps=steps)
+    clusters = replace(clusters, signal=signal)
+    mean, std = published_sizes(clusters)
+    plain = size_posterior(clusters)
+    assert (mean == plain.mean).all()
+    assert std[:, 0] == pytest.approx(plain.std[:, 0])
+    assert std[:, 1:] == pytest.approx(factor * plain.std[:, 1:])
+    assert (shown[-1].counts == mean[:, -1]).all()
 
 
 def test_errors_of_followed_centroids_are_calibrated() -> None:
@@ -256,3 +243,15 @@ def test_errors_of_followed_centroids_are_calibrated() -> None:
     found, followed = (published_curves(cells, basis, is_found=flag) for flag in (True, False))
     assert (found[0] == followed[0]).all()
     assert np.allclose(followed[1], 1.8 * found[1])
+
+
+def test_errors_of_small_clusters_that_were_found_are_calibrated() -> None:
+    """Those below half of the average size; followed ones have the common factor alone."""
+    cells = first_clusters(np.random.default_rng(4)).first
+    basis = row_basis(24, 1)
+    counts = np.full(len(cells.counts), 100.0)
+    counts[1] = 30.0
+    cells = replace(cells, counts=counts)
+    found, followed = (published_curves(cells, basis, is_found=flag)[1] for flag in (True, False))
+    factors = np.where(counts < 50.0, 1.7, 1.0)[:, None]
+    assert np.allclose(found / factors, followed / 1.8)
