@@ -7,7 +7,9 @@ are measured alone. All figures are private: internal use only.
 Constants were chosen on every other London home, from the first; the others are measured here, and
 as many simulated homes. `wattveil.numerics.measures.year_measures` defines the figures. A ratio is
 synthetic over real; a distance is Kolmogorov and Smirnov's, between the customers' values. Medians
-of five releases. "Other homes" are real homes that were not released. "No customer" takes every day
+of five releases. "Other homes" are real homes that were not released; "random halves" are medians
+over divisions of all homes in two, and "drawn again" over samples of the measured homes with
+replacement: the distance that a model without any error would have. "No customer" takes every day
 of a year from another synthetic customer, as generators of single days do.
 """
 
@@ -20,7 +22,12 @@ from measured_homes import LONDON, london_year
 
 from wattveil import YearSynthesizer
 from wattveil.arrays import Floats
-from wattveil.numerics.measures.year_measures import year_distances, year_ratios
+from wattveil.numerics.measures.fidelity_measures import kolmogorov_smirnov
+from wattveil.numerics.measures.year_measures import (
+    lag_correlation,
+    year_distances,
+    year_ratios,
+)
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
 from wattveil.profiles import Split
 from wattveil.simulate import LONDON_MIX, simulate_kwh
@@ -33,6 +40,7 @@ PARTS = YearCalendar(
     first_day=FIRST_DAY, n_days=DAYS, n_slots=SLOTS, split=Split.SEASON_WEEKDAY_WEEKEND
 ).parts
 SPEED_CUSTOMERS = 2000
+DIVISIONS = 200
 
 
 def main(customers: int = 476) -> None:
@@ -45,6 +53,7 @@ def main(customers: int = 476) -> None:
     for name, (measured, others) in populations.items():
         say(f"\n{name}: {len(measured)} customers")
         report("other homes", [compare(measured, others)])
+        report_chance(measured, others)
         for epsilon in EPSILONS:
             samples = []
             for seed in range(RUNS):
@@ -82,6 +91,35 @@ def without_customers(sample: Floats) -> Floats:
 def compare(real: Floats, synthetic: Floats) -> dict[str, float]:
     """Return ratios of figures, and distances between customers."""
     return year_ratios(real, synthetic, day_groups=PARTS) | year_distances(real, synthetic)
+
+
+def report_chance(measured: Floats, others: Floats) -> None:
+    """Print the distances that chance causes, of figures of real customers."""
+    generator = np.random.default_rng(0)
+    halves, again = [], []
+    figures = customer_figures(measured, others)
+    for figure in figures.values():
+        own = figure[: len(measured)]
+        divided = (np.array_split(generator.permutation(figure), 2) for _ in range(DIVISIONS))
+        halves.append(np.median([distance(*parts) for parts in divided]))
+        drawn = (generator.choice(own, own.size) for _ in range(DIVISIONS))
+        again.append(np.median([distance(own, sample) for sample in drawn]))
+    for name, found in (("random halves", halves), ("drawn again", again)):
+        report(name, [dict(zip(figures, map(float, found), strict=True))])
+
+
+def customer_figures(measured: Floats, others: Floats) -> dict[str, Floats]:
+    """Return annual energy and autocorrelation of measured and other homes."""
+    homes = np.vstack([measured, others])
+    found = {"annual energy": np.nanmean(homes, axis=1)}
+    for hours in (1, 24, 168):
+        found[f"autocorrelation {hours} h"] = lag_correlation(homes, hours)
+    return found
+
+
+def distance(one: Floats, other: Floats) -> float:
+    """Return the Kolmogorov-Smirnov distance of two samples."""
+    return kolmogorov_smirnov(np.sort(one), np.sort(other))
 
 
 def report(name: str, runs: list[dict[str, float]]) -> None:

@@ -6,7 +6,6 @@ formats of planning tools are in `planner_files`.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -19,15 +18,16 @@ import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.bundle import planner_files
-from wattveil.bundle.bundle_files import read_manifest, read_table
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
 from wattveil.bundle.group_level import DrawnMean, group_level
-from wattveil.bundle.group_years import year_mix
+from wattveil.bundle.group_years import group_mix
+from wattveil.bundle.released_groups import group_warnings
+from wattveil.bundle.year_samples import YearSample, clock
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, SyntheticModel, n_batches
-from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
 from wattveil.products.synthesis import MODEL, read_model
-from wattveil.products.years import YEAR_MODEL, read_year_model
+from wattveil.products.years import YEAR_MODEL
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.profiles.profiles import read_record
 
@@ -37,76 +37,8 @@ if TYPE_CHECKING:  # pyspark is an extra
 METADATA = "wattveil.synthetic"
 """Name of the origin of synthetic years in the metadata of a Parquet file."""
 _MAX_CUSTOMERS = 10**9
-_MAX_DAYS = 10 * 366
 _FIRST_SECOND = int(FIRST_DAY.timestamp())
 _ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
-
-
-class YearSample(NamedTuple):
-    """The days of a sample of years, and their weather; None takes those of the data."""
-
-    first_day: date | None = None
-    n_days: int | None = None
-    temperatures_c: Mapping[date, float] | None = None
-    """Public daily mean temperatures, of the days of the data and of the sample."""
-    temperature_file: str | None = None
-    """Name of the file of temperatures, which the origin of the customers states."""
-
-    def response(self, bundle: Path) -> TemperatureResponse | None:
-        """Return the response of load to temperature by which the years are drawn."""
-        if self.temperatures_c is None:
-            return None
-        return read_year_model(bundle).temperature_response(self.temperatures_c)
-
-    def drawn(
-        self, bundle: Path, customers: int, seed: int, group: str | None, loads: Mapping[str, Any]
-    ) -> Drawn:
-        """Return customers that are drawn from the model of years of a bundle."""
-        model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
-        by, level = None, None
-        if group is not None:
-            by = year_mix(bundle, group_mix(bundle, group), model)
-            level = group_level(bundle, group, by, model)
-        drawn = None if level is None else DrawnMean(level=level, comparable=self == YearSample())
-        first = model.calendar.first_day if self.first_day is None else self.first_day
-        n_days = model.calendar.n_days if self.n_days is None else self.n_days
-        checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
-        origin = {
-            **loads["origin"],
-            "years": True,
-            "first_day": first.isoformat(),
-            "days": n_days,
-            "timezone": timezone,
-        }
-        if self.temperatures_c is not None:
-            response = model.temperature_response(self.temperatures_c)
-            origin["temperature_file"] = self.temperature_file
-            origin["temperature_response"] = response.statement
-
-        def batches() -> Batches:
-            place = 0
-            for own_kw, clusters in model.batches(
-                customers,
-                random_state=seed,
-                by=by,
-                first_day=first,
-                n_days=n_days,
-                temperatures_c=self.temperatures_c,
-            ):
-                names = [f"S{number:09}" for number in range(place, place + len(own_kw))]
-                load_kw = own_kw if drawn is None else drawn.add(own_kw, first)
-                yield names, clusters, load_kw
-                place += len(names)
-
-        return Drawn(
-            batches=batches(),
-            customers=customers,
-            grid=grid,
-            timezone=timezone,
-            days=(first, n_days),
-            group_mean=drawn,
-            **{**loads, "origin": origin},
-        )
 
 
 def write_customers(
@@ -125,7 +57,8 @@ def write_customers(
 ) -> DrawnMean | None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
 
-    Return the mean load of years of a group, whose own mean load was released; else None.
+    Return the mean load of customers of a group, whose own mean load was released; else None. With
+    Spark it is that of the first batch.
 
     Parameters
     ----------
@@ -176,26 +109,53 @@ def write_customers(
         sample = years.drawn(bundle, customers, seed, group, loads)
         _write(path, chosen, sample)
         return sample.group_mean
-    model, (grid, timezone) = _model_of_days(bundle), _clock(bundle)
-    by = None if group is None else group_mix(bundle, group)
+    drawn, batch = _days_drawn(bundle, customers, seed, group, loads)
+    if engine is None:
+        _write(path, chosen, drawn)
+        return drawn.group_mean
+    public = (drawn.grid, drawn.timezone, drawn.origin)
+    engine.write_profiles(
+        lambda number: _profiles(batch(number), *public), n_batches(customers), out, force=force
+    )
+    if drawn.group_mean is not None:
+        drawn.group_mean.add(batch(0)[2], None)
+    return drawn.group_mean
+
+
+def _days_drawn(
+    bundle: Path, customers: int, seed: int, group: str | None, loads: Mapping[str, Any]
+) -> tuple[Drawn, Callable[[int], Batch]]:
+    """Return customers that are drawn from the model of average days, and one batch by number."""
+    model, (grid, timezone) = _model_of_days(bundle), clock(bundle)
+    by, level, origin = None, None, dict(loads["origin"])
+    if group is not None:
+        by = group_mix(bundle, group)
+        level = group_level(bundle, group, by, model)
+        origin |= group_warnings(bundle, group, level)
+    mean = None if level is None else DrawnMean(level=level, comparable=True)
 
     def batch(number: int) -> Batch:
         load_kw, clusters = model.batch(number, customers, random_state=seed, by=by)
+        load_kw = load_kw if level is None else level.apply(load_kw, None)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 
-    if engine is not None:
-        engine.write_profiles(
-            lambda number: _profiles(batch(number), grid, timezone, origin),
-            n_batches(customers),
-            out,
-            force=force,
-        )
-        return None
-    batches = map(batch, range(n_batches(customers)))
-    drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
-    _write(path, chosen, drawn)
-    return None
+    def batches() -> Batches:
+        for number in range(n_batches(customers)):
+            found = batch(number)
+            if mean is not None:
+                mean.add(found[2], None)
+            yield found
+
+    drawn = Drawn(
+        batches=batches(),
+        customers=customers,
+        grid=grid,
+        timezone=timezone,
+        group_mean=mean,
+        **{**loads, "origin": origin},
+    )
+    return drawn, batch
 
 
 def _refuse_loads(**options: object) -> None:
@@ -234,6 +194,25 @@ def check_order(real: Path, synthetic: Path, *, field: str) -> None:
     raise InvalidParameterError(field, rule, f"{real}, {found}")
 
 
+def check_average_days(path: Path, *, field: str) -> None:
+    """Refuse synthetic years where average days are compared.
+
+    Parameters
+    ----------
+    path
+        File as given. One that states no origin is left to its reader.
+    field
+        Its name in the message.
+    """
+    if not Profiles.are_in(path) and synthetic_origin(path) is not None:
+        rule = (
+            "customers with average days: years are not supported on a feeder. Compare them with"
+            " the raw readings by `wattveil evaluate READINGS YEARS`, or draw average days"
+            " (`wattveil synthesize` without --years)"
+        )
+        raise InvalidParameterError(field, rule, f"{path}, which has synthetic years")
+
+
 def synthetic_origin(path: Path) -> str | None:
     """Return the release from which the customers of a file were drawn; None if it states none."""
     return _stated(path, "release_id")
@@ -242,6 +221,27 @@ def synthetic_origin(path: Path) -> str | None:
 def synthetic_timezone(path: Path) -> str | None:
     """Return the time zone of the days of synthetic years; None if the file states none."""
     return _stated(path, "timezone")
+
+
+def group_mismatch(real: Path, synthetic: Path) -> str:
+    """Return a warning if synthetic customers are those of one group and the real ones may not be.
+
+    Parameters
+    ----------
+    real, synthetic
+        Files as given. Real profiles are of the group if all have one attribute with its name.
+    """
+    group = _stated(synthetic, "group")
+    if group is None:
+        return ""
+    known = Profiles.read_parquet(real).attributes.values() if Profiles.are_in(real) else ()
+    if any(set(column) == {group} for column in known):
+        return ""
+    return (
+        f"the synthetic customers are those of the group {group}, and nothing shows that the real"
+        " ones are: differences between the group and all customers count as errors. Compare with"
+        " real customers of the group."
+    )
 
 
 def _stated(path: Path, name: str) -> str | None:
@@ -258,28 +258,6 @@ def _stated(path: Path, name: str) -> str | None:
     return None if found is None else str(found)
 
 
-def group_mix(bundle: Path, group: str) -> list[float]:
-    """Return the released share of each cluster in a group, for ``by`` of a sample.
-
-    Parameters
-    ----------
-    bundle
-        Folder of a release with the product shares.
-    group
-        Value of the attribute by which the customers were grouped.
-    """
-    if read_manifest(bundle)["request"]["by"] is None:
-        raise InvalidParameterError(
-            "group", "omitted: this bundle has no groups; release with --by", group
-        )
-    shares = read_table(bundle, "cluster_shares").to_pydict()
-    rows = [row for row, name in enumerate(shares["group"]) if name == group]
-    if not rows:
-        raise InvalidParameterError("group", one_of(dict.fromkeys(shares["group"])), group)
-    rows.sort(key=lambda row: shares["cluster"][row])
-    return [shares["share"][row] for row in rows]
-
-
 def _origin(bundle: Path, *, customers: int, seed: int, group: str | None) -> dict[str, object]:
     """Return the public facts that a file states about its release and its sample."""
     manifest = read_manifest(bundle)
@@ -292,12 +270,6 @@ def _origin(bundle: Path, *, customers: int, seed: int, group: str | None) -> di
         "years": False,
         "wattveil": version("wattveil"),
     }
-
-
-def _clock(bundle: Path) -> tuple[TimeGrid, str]:
-    """Return the grid and the time zone of the profiles of a release."""
-    public = read_manifest(bundle)["profiles"]
-    return TimeGrid.from_json(public["grid"]), public["timezone"]
 
 
 def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:

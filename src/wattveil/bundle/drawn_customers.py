@@ -5,11 +5,13 @@ import json
 import math
 import re
 import shutil
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -19,7 +21,11 @@ from wattveil import checks
 from wattveil.arrays import Floats, Ints
 from wattveil.bundle.csv_columns import check_columns
 from wattveil.bundle.group_level import DrawnMean
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import (
+    ImplausibleTemperatureWarning,
+    InvalidFileError,
+    InvalidParameterError,
+)
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
@@ -36,6 +42,8 @@ _LINE_KV = 0.3
 networks have 0.208 to 0.24 kV between three phases."""
 _TEMPERATURES_C = (-60.0, 50.0)
 """Daily means of inhabited places. Kelvin, and summers in degrees Fahrenheit, are above."""
+_MAX_MEDIAN_C = 32.0
+"""Median from which Fahrenheit is likelier: a winter in degrees Fahrenheit is within the range."""
 _BETWEEN_PHASES_KV = (0.38, 0.48)
 """Usual voltages between phases of low-voltage networks, 380 to 480 V. They are rarely the voltage
 of a single-phase load."""
@@ -238,6 +246,13 @@ def read_temperatures(path: Path) -> dict[date, float]:
         if not low <= found_c[day] <= high:
             rule = f"a daily mean in degrees Celsius, from {low:g} to {high:g}"
             raise InvalidFileError(path, f"line {line}, temperature_c", rule, text)
+    middle_c = median(found_c.values())
+    if middle_c > _MAX_MEDIAN_C:
+        text = (
+            f"{path}: half of the temperatures are above {middle_c:g}. They must be daily means in"
+            " degrees Celsius; these may be in degrees Fahrenheit."
+        )
+        warnings.warn(text, ImplausibleTemperatureWarning, stacklevel=2)
     return found_c
 
 
@@ -254,7 +269,7 @@ class Drawn:
     days: tuple[date, int] | None = None
     """Of years: first day, and number of days. None: profiles, whose days have no date."""
     group_mean: DrawnMean | None = None
-    """Of years of a group: their mean load, known when all are written."""
+    """Of a group: mean load of the customers, known when all are written."""
     origin: Mapping[str, object] = field(default_factory=dict)
     """Public facts about the release and the sample, which every file states but CSV."""
 

@@ -1,4 +1,4 @@
-"""Synthetic years of the customers of one group, from released shares of clusters by group.
+"""Synthetic customers of one group, from released shares of clusters by group.
 
 The model of years has clusters of its own, of typical days by season; shares by group are released
 for the clusters of profiles. Customers drawn from the model of years have profiles too, and each
@@ -16,8 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.bundle.bundle_files import read_manifest, read_table, table_path
+from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.group_level import day_columns
+from wattveil.bundle.released_groups import released_size
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.kmeans.lloyd import assign
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
 from wattveil.numerics.synthesis.figure_maps import customer_sizes, mapped_sizes
@@ -25,6 +27,28 @@ from wattveil.numerics.synthesis.year_model import YearModel
 from wattveil.profiles import TimeGrid
 
 _DRAWN = 20_000
+
+
+def group_mix(bundle: Path, group: str) -> list[float]:
+    """Return the released share of each cluster in a group, for ``by`` of a sample.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with the product shares.
+    group
+        Value of the attribute by which the customers were grouped.
+    """
+    if read_manifest(bundle)["request"]["by"] is None:
+        raise InvalidParameterError(
+            "group", "omitted: this bundle has no groups; release with --by", group
+        )
+    shares = read_table(bundle, "cluster_shares").to_pydict()
+    rows = [row for row, name in enumerate(shares["group"]) if name == group]
+    if not rows:
+        raise InvalidParameterError("group", one_of(dict.fromkeys(shares["group"])), group)
+    rows.sort(key=lambda row: shares["cluster"][row])
+    return [shares["share"][row] for row in rows]
 
 
 def year_mix(bundle: Path, shares: list[float], model: YearModel) -> list[float]:
@@ -70,20 +94,20 @@ def group_note(bundle: Path, group: str, *, years: bool, scaled: bool = False) -
     scaled
         Whether load was scaled to the released mean load of the group.
     """
-    size = "its number of customers was not released"
-    if (bundle / table_path("groups", "parquet")).exists():
-        for row in read_table(bundle, "groups").to_pylist():
-            if row["group"] == group:
-                counted = f"{row['customers']:,.0f} customers"
-                size = f"{counted} in the release (standard error {row['customers_std']:,.0f})"
+    size, counted = "its number of customers was not released", released_size(bundle, group)
+    if counted is not None:
+        customers, std = counted
+        size = f"{customers:,.0f} customers in the release (standard error {std:,.0f})"
     kept = "sizes, days and weather" if years else "sizes and shapes"
+    verb = "are"
     differ = "their mix of segments only"
     if scaled:
-        kept, differ = "variation and weather", "their mix of segments and their mean load only"
+        kept, verb = ("variation and weather", "are") if years else ("variation", "is")
+        differ = "their mix of segments and their mean load only"
     used = "shares of segments and mean load are" if scaled else "shares of segments are"
     return (
         f"Group {group}: {size}. Its released {used} used; {kept} within a segment"
-        f" are those of all customers, so groups differ by {differ}."
+        f" {verb} taken from all customers, so groups differ by {differ}."
     )
 
 

@@ -1,5 +1,6 @@
 """Synthetic customers at buses, the choice of a format, and what is refused."""
 
+import warnings
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -25,7 +26,12 @@ from wattveil.bundle.planner_files import (
     write_series,
     write_simbench,
 )
-from wattveil.errors import IgnoredColumnsWarning, InvalidFileError, InvalidParameterError
+from wattveil.errors import (
+    IgnoredColumnsWarning,
+    ImplausibleTemperatureWarning,
+    InvalidFileError,
+    InvalidParameterError,
+)
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
@@ -231,6 +237,20 @@ def test_temperatures_of_a_file(tmp_path: Path) -> None:
     path.write_text("station,day,temperature_c\nK,2025-01-02,-3.5\nK,2025-01-01,4\n")
     with pytest.warns(IgnoredColumnsWarning, match="not used: station"):
         assert read_temperatures(path) == {date(2025, 1, 1): 4.0, date(2025, 1, 2): -3.5}
+
+
+@pytest.mark.parametrize(("degrees", "warned"), [((41, 38, 30), 1), ((33, 31, 5), 0)])
+def test_a_winter_in_fahrenheit_is_warned_of(
+    tmp_path: Path, degrees: tuple[int, ...], warned: int
+) -> None:
+    """Its days are within the range of Celsius, but most of them are implausibly warm."""
+    path = tmp_path / "weather.csv"
+    rows = [f"2025-01-0{day},{value}\n" for day, value in enumerate(degrees, 1)]
+    path.write_text("day,temperature_c\n" + "".join(rows))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert len(read_temperatures(path)) == len(degrees)
+    assert [one.category for one in found] == [ImplausibleTemperatureWarning] * warned
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from tests.sample_bundles import only, without_plan_simulation
 from wattveil import Profiles
 from wattveil.bundle.bundle_files import read_table
-from wattveil.bundle.customer_files import YearSample, group_mix, write_customers
-from wattveil.bundle.group_years import group_note, profiles_of, year_mix
+from wattveil.bundle.customer_files import METADATA, write_customers
+from wattveil.bundle.group_years import group_mix, group_note, profiles_of, year_mix
 from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.year_samples import YearSample
 from wattveil.cli import app
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
@@ -114,6 +115,27 @@ def test_weather_without_effect_is_flagged(bundle: Path, tmp_path: Path) -> None
     asked = [*command, "--temperatures", str(weather), "--force", "--json"]
     record = json.loads(CliRunner().invoke(app, asked).stdout)
     assert "contains 0" in record["warning"]
+    assert "0 are colder and 0 warmer than any day of the data" in said
+    assert "Warning: of the" not in said
+    assert record["extrapolation"]["days_colder_than_data"] == 0
+
+
+def test_extrapolated_weather_is_stated(bundle: Path, tmp_path: Path) -> None:
+    """On the command line, in JSON and in the origin of the file."""
+    weather, out = tmp_path / "weather.csv", tmp_path / "cold.parquet"
+    days = [f"{FIRST + dt.timedelta(days=n)},{8 + n % 5 - 15 * (n > 24)}" for n in range(28)]
+    weather.write_text("\n".join(["day,temperature_c", *days]))
+    command = ["synthesize", str(bundle), "--customers", "2", "--years", "--out", str(out)]
+    command += ["--first-day", "2025-03-17", "--days", "14", "--temperatures", str(weather)]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.output.split())
+    assert "Warning: of the 14 days of the sample, 3 are colder and 0 warmer than any day" in said
+    record = json.loads(CliRunner().invoke(app, [*command, "--force", "--json"]).stdout)
+    stored = json.loads(pq.read_schema(out).metadata[METADATA.encode()])["extrapolation"]
+    assert stored == record["extrapolation"]
+    assert stored["days_colder_than_data"] == 3
+    assert stored["data_range_c"] == [8.0, 12.0]
 
 
 def test_a_release_without_shares_is_refused(bundle: Path, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 
+ALL_TOGETHER = "all groups together"
+"""Name of the cell of all groups."""
 ALPHA = 1e-3
 """Largest probability, over the noise, that a cell below a limit of the rule is published."""
 _ROUNDING = 1e-6
@@ -109,7 +111,7 @@ def cell_names(levels: Sequence[str]) -> tuple[str, ...]:
         if cell.parts is None:
             names += own
         elif len(own) == len(levels):
-            names += ["all groups together"]
+            names += [ALL_TOGETHER]
         elif len(own) == 2:
             names += [f"{own[0]} + {own[1]}"]
         else:

@@ -135,13 +135,29 @@ class GroupDemand:
 
 def group_demand(load_kw: Floats, homes: int) -> GroupDemand:
     """Return the demand of groups of neighbouring rows; rows in random order give random groups."""
-    groups = len(load_kw) // homes
-    members = load_kw[: groups * homes].reshape(groups, homes, -1)
-    peak = members.sum(axis=1).max(axis=1)
-    sum_of_peaks = members.max(axis=2).sum(axis=1)
+    peak, sum_of_peaks = _group_peaks(np.ascontiguousarray(load_kw), homes)
     coincidence = np.ones_like(peak)
     np.divide(peak, sum_of_peaks, out=coincidence, where=sum_of_peaks > 0.0)
     return GroupDemand(admd_kw=np.sort(peak / homes), coincidence=np.sort(coincidence))
+
+
+@compiled
+def _group_peaks(load_kw: Floats, homes: int) -> tuple[Floats, Floats]:
+    """Return ``max_t sum_i x_i(t)`` and ``sum_i max_t x_i(t)`` of each group."""
+    n_groups, n_slots = load_kw.shape[0] // homes, load_kw.shape[1]
+    peak, sum_of_peaks = np.empty(n_groups), np.empty(n_groups)
+    total = np.empty(n_slots)
+    for group in range(n_groups):
+        total[:] = 0.0
+        peaks = 0.0
+        for home in range(group * homes, (group + 1) * homes):
+            own = -np.inf
+            for slot in range(n_slots):
+                total[slot] += load_kw[home, slot]
+                own = max(own, load_kw[home, slot])
+            peaks += own
+        peak[group], sum_of_peaks[group] = total.max(), peaks
+    return peak, sum_of_peaks
 
 
 def autocorrelation(before: Floats, after: Floats) -> Floats:

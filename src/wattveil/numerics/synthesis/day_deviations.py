@@ -127,7 +127,7 @@ def read_days(
     within, noise = np.empty((2, n_slots, n_slots))
     for places in ((first, second), (second, first)):
         within[places] = total[:n_moments] * weights
-        noise[places] = np.square(std * weights) + 1.0 / n
+        noise[places] = np.square(std * weights) + synthesis_tuning.DAY_MOMENT_ERROR / n
     matrix = towards_identity(within, noise)[1]
     shape = np.trace(matrix[1:, 1:]) / (n_slots - 1)
     units = np.sqrt(np.array([matrix[0, 0]] + [shape] * (n_slots - 1)))

@@ -27,7 +27,7 @@ _SIZES = np.exp(np.linspace(math.log(0.003), math.log(0.3), 31))
 """Values of phi, and of the square roots of a and w, that are compared."""
 _EXPECTED, _EXPECTED_SPREAD = (0.06, 0.02), 0.7
 """Public prior: medians of the square roots of a and w, and standard deviation of their logs."""
-_LARGEST = 0.6
+MAX_LEVEL = 0.6
 _WEEKS_OF_YEAR = 364
 
 
@@ -77,7 +77,7 @@ def read_levels(noisy: Floats, *, parts: Ints, fresh: Floats) -> Floats:
 
 def limited(levels: Floats) -> Floats:
     """Return levels within their public bounds."""
-    return np.clip(levels, -_LARGEST, _LARGEST)
+    return np.clip(levels, -MAX_LEVEL, MAX_LEVEL)
 
 
 def level_spectrum(noisy: Floats) -> Floats:

@@ -24,7 +24,13 @@ import numpy as np
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.synthesis.day_deviations import YearCalendar
-from wattveil.numerics.synthesis.day_levels import level_spectrum, levels_of, limited, read_levels
+from wattveil.numerics.synthesis.day_levels import (
+    MAX_LEVEL,
+    level_spectrum,
+    levels_of,
+    limited,
+    read_levels,
+)
 
 HEATING_BASE_C, COOLING_BASE_C = 15.5, 22.0
 """Public base temperatures of heating and cooling degrees: daily means."""
@@ -103,16 +109,78 @@ class TemperatureResponse:
 
         ``own`` is the calendar of the data, from whose days the unexplained levels are taken.
         """
+        return limited(self._unlimited(degrees_c, calendar, own))
+
+    def extrapolation(
+        self,
+        temperatures_c: Mapping[dt.date, float],
+        calendar: YearCalendar,
+        *,
+        own: YearCalendar,
+    ) -> "Extrapolation":
+        """Return how far the weather of a calendar is outside that of the data, ``own``."""
+        new, known = (known_temperatures(temperatures_c, one) for one in (calendar, own))
+        levels = self._unlimited(new, calendar, own)
+        return Extrapolation(
+            days=calendar.n_days,
+            colder=int((new < known.min()).sum()),
+            warmer=int((new > known.max()).sum()),
+            limited=int((np.abs(levels) > MAX_LEVEL).sum()),
+            range_c=(float(known.min()), float(known.max())),
+        )
+
+    def _unlimited(self, degrees_c: Floats, calendar: YearCalendar, own: YearCalendar) -> Floats:
+        """Return levels before they are limited to their public bounds."""
         away = degree_days(degrees_c) - self.usual[:, calendar.parts]
-        found = self.slopes @ away / self.sizes[calendar.parts]
         rest = levels_of(
             self.rest, own.first_day, first_day=calendar.first_day, n_days=calendar.n_days
         )
-        return limited(found + rest)
+        return np.asarray(self.slopes @ away / self.sizes[calendar.parts] + rest)
 
     def _sum(self, weights: Floats) -> tuple[float, float]:
         variance = weights @ self.covariance @ weights
         return float(weights @ self.slopes), math.sqrt(variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extrapolation:
+    """Days of a sample whose weather is outside that of the data, or whose level is limited."""
+
+    days: int
+    colder: int
+    """Days colder than any day of the data."""
+    warmer: int
+    limited: int
+    """Days whose common level would be outside its public bounds."""
+    range_c: tuple[float, float]
+    """Lowest and highest daily mean temperature of the data."""
+
+    @property
+    def statement(self) -> str:
+        """The numbers of days in words."""
+        low, high = self.range_c
+        return (
+            f"of the {self.days:,} days of the sample, {self.colder:,} are colder and"
+            f" {self.warmer:,} warmer than any day of the data ({low:g} to {high:g} °C); on"
+            f" {self.limited:,} days the common level was capped at ±{100.0 * MAX_LEVEL:.0f} %"
+        )
+
+    @property
+    def warning(self) -> str:
+        """The statement with its consequence; empty if there is no such day."""
+        if not self.colder + self.warmer + self.limited:
+            return ""
+        return f"{self.statement}. Load of these days is extrapolated, or cut off by the limit"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the numbers of days as JSON values."""
+        return {
+            "days": self.days,
+            "days_colder_than_data": self.colder,
+            "days_warmer_than_data": self.warmer,
+            "days_limited": self.limited,
+            "data_range_c": list(self.range_c),
+        }
 
 
 def temperature_response(

@@ -3,11 +3,10 @@
 A customer has typical days for every part of the year, drawn once from the model of typical days
 and scaled to the released sizes (`figure_maps`); a base load; spreads d_1, d_0 of the shapes and
 levels of its days; and habits: how rough its days are, how much of their shape lasts, and how large
-a step has to be to count.
-`year_paths` draws its slots. All customers share the level of each day (`day_levels`), each with a
-loading: a home whose load rises more than others' in winter also rises more on a cold day. Last,
-load close to the largest load of the year is stretched, so that peaks follow the released
-ones.
+a step has to be to count. `customer_traits` draws these, `year_paths` its slots. All customers
+share the level of each day (`day_levels`), each with a loading: a home whose load rises more than
+others' in winter also rises more on a cold day. Last, load close to the largest load of the year is
+stretched, so that peaks follow the released ones.
 """
 
 import datetime as dt
@@ -24,10 +23,21 @@ from wattveil.arrays import Floats, Ints
 from wattveil.compiled import over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.synthesis import synthesis_tuning
+from wattveil.numerics.synthesis.customer_traits import (
+    draw_bases,
+    draw_habits,
+    draw_spreads,
+    draw_unevenness,
+    exporting_share,
+    floored,
+    low_loads,
+    lowest_loads,
+    rank_points,
+    rank_scores,
+)
 from wattveil.numerics.synthesis.day_deviations import (
     DayToDay,
     YearCalendar,
-    base_edges,
     lost_shares,
     read_days,
     slow_levels,
@@ -63,7 +73,7 @@ from wattveil.web.results import ChartedResult, ResultTable
 
 _BATCH = 512
 """Customers that share a random stream: the sample does not depend on how it is taken."""
-_YEARS, _PATTERNS, _DAYS = 512, 2000, 10_000
+_YEARS, _PATTERNS, _DAYS = 1024, 2000, 10_000
 """Customers drawn to compare peaks with the released ones, and for the mean pattern of a year; days
 drawn for the distribution of scores."""
 _MAX_LOADING = 3.0
@@ -71,8 +81,8 @@ _MAX_SEASON = 2.0
 """Largest factor of a part of the year, and the inverse of the smallest."""
 _LEAST_PART = 0.2
 """Lowest typical load of a part of the year over that of the year, for responses to temperature."""
-_MAX_SPREAD_SCORE = 2.5
-"""Log spreads of customers are clipped at this many standard deviations."""
+_LEAST_SLOPE = 0.2
+"""Lowest mean slope by which loadings are corrected."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -311,33 +321,37 @@ class YearModel(ChartedResult):
         """Draw the days of one batch: those of a calendar, with these levels."""
         calendar, levels = days
         n_customers, n_slots = len(clusters), calendar.n_slots
-        shapes, ratios = self._spreads(n_customers, generator)
-        slow = slow_levels(ratios, self.days.fast_level)
         exports = self._exports(typical_kw, clusters)
-        min_kw = synthesis_tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)
-        floor = np.where(exports, -np.inf, min_kw)
-        typical_kw = np.maximum(typical_kw, floor[:, None])
-        base_kw, scale, loading = self._bases(typical_kw, exports, generator)
-        roughness, habit, holding = self._habits(n_customers, generator)
+        typical_kw = floored(typical_kw, exports)
+        size_points, low_points, _ = self._ranks
+        size_scores = rank_scores(customer_sizes(typical_kw), size_points)
+        shapes, ratios = draw_spreads(self.days, size_scores, generator)
+        slow = slow_levels(ratios, self.days.fast_level)
+        low_scores = rank_scores(low_loads(typical_kw, n_slots), low_points)
+        typical_kw, base_kw = draw_bases(typical_kw, exports, self.days.base, low_scores, generator)
+        sizes = np.maximum(customer_sizes(typical_kw), 1e-9)
+        roughness, habit, holding, forms = draw_habits(n_customers, generator)
         spreads = np.column_stack(
             [
                 shapes,
                 shapes * ratios,
                 np.sqrt(slow),
                 base_kw,
-                scale,
-                loading,
+                sizes,
+                self._loadings(typical_kw, base_kw),
                 roughness,
                 habit,
-                holding * scale,
+                holding * sizes,
+                forms,
             ]
         )
+        uneven = draw_unevenness(n_customers, n_slots, generator)
         normal = generator.standard_normal((n_customers, calendar.n_days, 2, n_slots))
         load_kw = np.empty((n_customers, calendar.n_days * n_slots))
         whole = calendar.n_days >= self.calendar.n_days  # a shorter sample keeps its own means
         lost = lost_shares(self.days.decay, calendar.parts) if whole else np.zeros(n_slots)
         process = (np.sqrt(self.days.slow), self.days.decay, lost)
-        data = (typical_kw, spreads, normal, exports)
+        data = (typical_kw, spreads, uneven, normal, exports)
         model = (self.days.factors, process, self._tables)
         max_kw = self.typical.max_kw
         over_spans(
@@ -356,7 +370,7 @@ class YearModel(ChartedResult):
 
         A cluster with some customers that export has others too, whose load is never below 0.
         """
-        lowest = _lowest_loads(typical_kw) <= self._highest_export
+        lowest = lowest_loads(typical_kw) <= self._highest_export
         return np.asarray(self.typical.exports[clusters] * lowest)
 
     @cached_property
@@ -367,39 +381,37 @@ class YearModel(ChartedResult):
         share = float(self.exporting[0]) / max(float(among.mean()), 1e-9)
         if share >= 1.0 or not among.any():
             return math.inf
-        return float(np.quantile(_lowest_loads(drawn[among] * self._columns), share))
+        return float(np.quantile(lowest_loads(drawn[among] * self._columns), share))
 
-    def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-        """Draw how rough days are, how persistent their shapes, and the size of steps held."""
-        scores = generator.standard_normal((3, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
-        return (
-            synthesis_tuning.ROUGHNESS + synthesis_tuning.ROUGHNESS_SPREAD * scores[0],
-            np.exp(synthesis_tuning.HABIT + synthesis_tuning.HABIT_SPREAD * scores[1]),
-            np.exp(synthesis_tuning.HOLDING + synthesis_tuning.HOLDING_SPREAD * scores[2]),
-        )
-
-    def _bases(
-        self, typical_kw: Floats, exports: Ints, generator: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
-        """Draw base loads; return them, sizes, and the loading of common levels."""
-        n = len(typical_kw)
-        chances = np.linspace(0.0, 1.0, self.days.base.shape[1])
-        usual, below = (np.interp(generator.random(n), chances, own) for own in self.days.base)
-        sizes = np.maximum(customer_sizes(typical_kw), 1e-9)
-        lowest = typical_kw.reshape(n, -1, self.calendar.n_slots).mean(axis=1).min(axis=1)
-        highest = synthesis_tuning.HIGHEST_BASE * np.maximum(lowest, 0.0)
-        base_kw = np.where(
-            exports, np.minimum(below * sizes, lowest), np.clip(usual * sizes, 0.0, highest)
-        )
+    def _loadings(self, typical_kw: Floats, base_kw: Floats) -> Floats:
+        """Return how strongly the load above the base load follows the common level of days."""
         mean = typical_kw.mean(axis=1)
         raised = np.clip(mean / np.maximum(mean - base_kw, 1e-9), 1.0, _MAX_LOADING)
-        return base_kw, sizes, raised * self._loadings(typical_kw)
+        return np.asarray(raised * self._ranks[2] * self._slopes(typical_kw))
 
-    def _loadings(self, typical_kw: Floats) -> Floats:
-        """Return how strongly customers follow the common level of days; 1 on average.
+    @cached_property
+    def _ranks(self) -> tuple[Floats, Floats, float]:
+        """Quantiles of sizes and lowest loads of the model's customers, and the unit of loadings.
 
-        By the slope of a customer's typical energies on those of all: a home that needs more in
-        winter than others also needs more on a cold day.
+        Noise in typical days hides that large customers respond more: half of the difference (of
+        logs) between the mean slope, weighted by energy, and the public one is corrected.
+        """
+        drawn, clusters = self.typical.sample(_PATTERNS, random_state=0)
+        drawn = drawn * self._columns
+        drawn *= mapped_sizes(customer_sizes(drawn), self.sizes)[:, None]
+        drawn = floored(drawn, self._exports(drawn, clusters))
+        weights = np.maximum(drawn.mean(axis=1), 1e-9)
+        mean = max(float(np.average(self._slopes(drawn), weights=weights)), _LEAST_SLOPE)
+        return (
+            rank_points(customer_sizes(drawn)),
+            rank_points(low_loads(drawn, self.calendar.n_slots)),
+            math.sqrt(synthesis_tuning.ENERGY_LOADING / mean),
+        )
+
+    def _slopes(self, typical_kw: Floats) -> Floats:
+        """Return the slopes of customers' typical energies on those of all; 1 on average.
+
+        A home that needs more in winter than others also needs more on a cold day.
         """
         parts = typical_kw.reshape(len(typical_kw), -1, self.calendar.n_slots).mean(axis=2)
         means = np.maximum(parts.mean(axis=1, keepdims=True), 1e-9)
@@ -413,14 +425,6 @@ class YearModel(ChartedResult):
         """(parts,): mean over customers of typical energies over their mean, less 1."""
         drawn = self.typical.sample(_PATTERNS, random_state=0)[0]
         return pattern_of(drawn * self._columns, self.calendar.n_slots)
-
-    def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw d_1 and d_0 / d_1 of ``n`` customers."""
-        shape, other = generator.standard_normal((2, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
-        link = synthesis_tuning.SPREAD_LINK
-        ratio = link * shape + math.sqrt(1.0 - link**2) * other
-        (mean, deviation), (mean_ratio, deviation_ratio) = self.days.spreads
-        return np.exp(mean + deviation * shape), np.exp(mean_ratio + deviation_ratio * ratio)
 
 
 def make_year_model(
@@ -481,18 +485,6 @@ def pattern_of(typical_kw: Floats, n_slots: int) -> Floats:
     if not usual.any():  # all export more than they use
         return np.zeros(parts.shape[1])
     return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
-
-
-def _lowest_loads(typical_kw: Floats) -> Floats:
-    """Return the lowest typical load of each customer, in its root-mean-square loads."""
-    return np.asarray(typical_kw.min(axis=1) / np.maximum(customer_sizes(typical_kw), 1e-9))
-
-
-def exporting_share(base_counts: Floats) -> Floats:
-    """Return the share of customers whose base load is below 0, by noisy counts of base loads."""
-    below = base_counts[: int((base_edges() < 0.0).sum()) + 1].sum()
-    share = below / max(float(base_counts.sum()), 1.0)
-    return np.asarray(np.clip([share], 0.0, 1.0), dtype=np.float64)
 
 
 def _fresh(calendar: YearCalendar) -> Floats:

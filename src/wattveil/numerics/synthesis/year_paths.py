@@ -9,10 +9,11 @@ g_t are the coordinates that last over days, with decay phi from day to day; the
 of the day, with a long lower tail (days on which nobody is at home). L is the lower triangle of the
 covariance of what does not last, so e_h is the innovation of hour h. Innovations have heavy tails:
 most hours continue the one before, some begin something new. The first innovation of a day is
-linked with the last hour of the day before. u_h turns scores into the released margin of the slot;
-a is such that the mean over days is the typical load. The level that all customers have in common
-multiplies the load above the base load. Last, appliances either run on or switch: of a step that is
-small beside the size of the customer a part is held back, and follows with the next large one.
+linked with the last hour of the day before. u_h turns scores into the released margin of the slot,
+bent differently for each customer; a is such that the mean over days is the typical load. The level
+that all customers have in common multiplies the load above the base load. Last, appliances either
+run on or switch: of a step that is small beside the size of the customer a part is held back, and
+follows with the next large one.
 """
 
 import math
@@ -26,6 +27,8 @@ from wattveil.numerics.synthesis.day_deviations import DayToDay, load_of_root
 from wattveil.numerics.synthesis.noisy_moments import quantile_maps
 from wattveil.numerics.synthesis.synthesis_tuning import (
     BELOW_BASE,
+    BEND,
+    BEND_SPREAD,
     DAY_FARTHEST,
     HEAVINESS,
     LEAST_STEP,
@@ -41,12 +44,14 @@ _MAX_START, _FAR_START, _STARTS, _HALVINGS = 15.0, 12.0, 1201, 24
 the distribution is not cut at 0, and its moments are known."""
 _COARSE = 7
 """Of the points of a normal curve each seventh is used for means."""
+FORMS = 5
+"""Forms of margins between which customers differ."""
 _MIN_SPREAD, _MAX_SPREAD = 0.02, 1.5
 _MOST_SLOW, _LEAST_PIVOT, _MAX_RATIO = 0.95, 1e-4, 1.5
 
 
 def score_tables(days: DayToDay, fresh: Floats) -> tuple[Floats, Floats]:
-    """Return u_h by scores, (slots, points), and means by a, (2, slots, points).
+    """Return u_h by scores, (forms, slots, points), and means by a, (2, forms, slots, points).
 
     The means are E max(a + u, 0)^3 and E min(a + u, 0). ``fresh``, (2, days, slots), are normal
     numbers from which scores are made for their distribution.
@@ -60,16 +65,30 @@ def score_tables(days: DayToDay, fresh: Floats) -> tuple[Floats, Floats]:
     maps /= np.sqrt(np.square(maps) @ weight)[:, None]
     starts = np.linspace(-_MAX_START, _MAX_START, _STARTS)[:, None]
     coarse = weight[::_COARSE] / weight[::_COARSE].sum()
-    means = np.empty((2, n_slots, _STARTS))
-    for slot, values in enumerate(maps):
-        above = np.maximum(starts + values[::_COARSE], 0.0)
-        means[0, slot] = above * above * above @ coarse  # a power takes ten times as long
-        means[1, slot] = np.minimum(starts + values[::_COARSE], 0.0) @ coarse
+    bends = BEND + BEND_SPREAD * ndtri((np.arange(FORMS) + 0.5) / FORMS)
+    forms = np.empty((FORMS, n_slots, _POINTS))
+    means = np.empty((2, FORMS, n_slots, _STARTS))
     chances = (np.arange(fresh.shape[1]) + 0.5) / fresh.shape[1]
     places = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
-    for own, scores in zip(maps, np.sort(_usual_scores(days, *fresh).T), strict=True):
-        own[:] = np.interp(np.interp(places, scores, ndtri(chances)), z, own)
-    return maps, means
+    normal = [
+        np.interp(places, scores, ndtri(chances))
+        for scores in np.sort(_usual_scores(days, *fresh).T)
+    ]
+    for form, bend in enumerate(bends):
+        for slot, straight in enumerate(maps):
+            values = _bent(straight, bend, weight)
+            above = np.maximum(starts + values[::_COARSE], 0.0)
+            means[0, form, slot] = above * above * above @ coarse  # a power takes ten times as long
+            means[1, form, slot] = np.minimum(starts + values[::_COARSE], 0.0) @ coarse
+            forms[form, slot] = np.interp(normal[slot], z, values)
+    return forms, means
+
+
+def _bent(margin: Floats, bend: float, weight: Floats) -> Floats:
+    """Return a margin of mean 0 and variance 1 whose upper tail is shorter, the larger the bend."""
+    values = -np.expm1(-bend * margin) / bend if bend else margin
+    values = values - values @ weight
+    return np.asarray(values / math.sqrt(np.square(values) @ weight))
 
 
 def _usual_scores(days: DayToDay, lasting: Floats, shocks: Floats) -> Floats:
@@ -89,18 +108,18 @@ def _usual_scores(days: DayToDay, lasting: Floats, shocks: Floats) -> Floats:
 
 @compiled
 def draw_span(
-    data: tuple[Floats, Floats, Floats, Ints],
+    data: tuple[Floats, Floats, Floats, Floats, Ints],
     where: tuple[tuple[int, int], Ints, Floats],
     model: tuple[Floats, tuple[Floats, Floats, Floats], tuple[Floats, Floats]],
     max_kw: float,
     load_kw: Floats,
 ) -> None:
     """Fill the load of the customers of a span, day by day."""
-    typical_kw, spreads, normal, exports = data
+    typical_kw, spreads, uneven, normal, exports = data
     span, parts, levels = where
-    factors, (slow, decay, lost), (maps, means) = model
-    n_slots = maps.shape[0]
-    steps = (maps.shape[1] - 1) / (2.0 * _FARTHEST)
+    factors, (slow, decay, lost), (forms, means) = model
+    n_slots = forms.shape[1]
+    steps = (forms.shape[2] - 1) / (2.0 * _FARTHEST)
     own_slow, lasting, shocks = slow.copy(), np.empty((parts.size, n_slots)), np.empty(n_slots)
     factor, lower = np.empty((n_slots, n_slots)), np.empty((n_slots, n_slots))
     sigma, roots = np.empty(n_slots), np.empty(typical_kw.shape[1])
@@ -111,8 +130,11 @@ def draw_span(
         for j in range(1, n_slots):
             own_slow[j] = math.sqrt(min(slow[j] * slow[j] * spreads[i, 7], _MOST_SLOW))
         _own_factor(factors, spreads[i], spreads[i, 6], factor, sigma)
+        sigma *= uneven[i]
+        form = int(spreads[i, 9])
+        maps = forms[form]
         link = _own_innovations(factor, own_slow, lower)
-        _mean_roots(typical_kw[i], sigma, (base_kw, scale), means, roots)
+        _mean_roots(typical_kw[i], sigma, (base_kw, scale), means[:, form], roots)
         _fill_lasting(normal[i, :, 0], parts, (decay, lost), lasting)
         min_kw = -max_kw if exports[i] else 0.0
         last, fast, held = normal[i, 0, 1, 0], 0.0, typical_kw[i, parts[0] * n_slots]

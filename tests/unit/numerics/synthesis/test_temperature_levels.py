@@ -145,6 +145,31 @@ def test_levels_of_other_weather_by_hand() -> None:
     assert (again - usual[:30])[same & (next_year.parts == PARTS[:30])] == pytest.approx(0.0)
 
 
+def test_days_beyond_the_data_are_counted() -> None:
+    """Colder, warmer and limited days by hand; weather within that of the data has none."""
+    temperature_c = weather(6)
+    found = response_of(noisy_of(temperature_c, 7), temperature_c)
+    days = [NEW_YEAR + dt.timedelta(days=day) for day in range(365 + 30)]
+    low, high = temperature_c.min(), temperature_c.max()
+    new = np.full(30, temperature_c.mean())
+    new[:4], new[4:9], new[9] = low - 0.1, high + 0.1, low
+    sample = replace(CALENDAR, first_day=days[365], n_days=30)
+
+    def seen(own: Floats) -> tuple[int, ...]:
+        series = dict(zip(days, np.concatenate([temperature_c, own]), strict=True))
+        one = found.extrapolation(series, sample, own=CALENDAR)
+        assert bool(one.warning) == bool(one.colder + one.warmer + one.limited)
+        assert f"{one.colder} are colder and {one.warmer} warmer than any" in one.statement
+        return one.days, one.colder, one.warmer, one.limited
+
+    assert seen(new) == (30, 4, 5, 0)
+    assert seen(np.full(30, temperature_c.mean())) == (30, 0, 0, 0)
+    new[:12] = low - 40.0  # 3 % per degree: far above 60 %
+    days_limited = (found.levels(new, sample, own=CALENDAR) == 0.6).sum()
+    assert seen(new) == (30, 12, 0, days_limited)
+    assert days_limited >= 12
+
+
 def test_a_cold_year_needs_more_energy() -> None:
     """A sample with four degrees less needs what the response says; words and JSON say it too."""
     model = year_model(spread=-1.5, split=Split.WEEKDAY_WEEKEND)

@@ -11,6 +11,7 @@ import pytest
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.synthesis import day_deviations, synthesis_tuning
+from wattveil.numerics.synthesis.customer_traits import exporting_share
 from wattveil.numerics.synthesis.day_deviations import (
     DayToDay,
     YearCalendar,
@@ -36,7 +37,6 @@ from wattveil.numerics.synthesis.noisy_moments import waves
 from wattveil.numerics.synthesis.population_model import SyntheticModel
 from wattveil.numerics.synthesis.year_model import (
     YearModel,
-    exporting_share,
     pattern_of,
     season_factors,
 )
@@ -444,8 +444,13 @@ def test_customers_share_the_level_of_a_day() -> None:
     assert short.tolist() == [0.0] * 40
 
 
-def test_midnight_is_an_hour_like_others() -> None:
-    """The last slot of a day is more like the first of the next day than that of other days."""
+def test_midnight_is_an_hour_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last slot of a day is more like the first of the next day than that of other days.
+
+    Of customers with equally smooth days.
+    """
+    monkeypatch.setattr(synthesis_tuning, "ROUGHNESS", -0.15)
+    monkeypatch.setattr(synthesis_tuning, "ROUGHNESS_SPREAD", 0.0)
     model = year_model(spread=-1.0, slow=0.1)
     roots = np.cbrt(model.sample(300, random_state=5, by=[1, 0])[0]).reshape(300, 365, SLOTS)
     roots = (roots - roots.mean(axis=1, keepdims=True)) / roots.std(axis=1, keepdims=True)
