@@ -6,7 +6,7 @@ A `Guarantee` states (epsilon, delta) with its tier, neighbouring relation and u
 ...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
 >>> print(guarantee.sentence)
 The release is (1.0, 1e-06)-differentially private for each customer: for any data set, adding or \
-removing one customer's data can raise the probability of an event from p to at most \
+removing one customer's data can raise the probability of any outcome from p to at most \
 2.719 p + 1e-06.
 
 A `Budget` turns it into amounts that add exactly: whole units of rho for Gaussian mechanisms, and
@@ -103,23 +103,21 @@ class Guarantee:
         """The guarantee as an English sentence, built from the fields."""
         is_global = self.tier is Tier.GLOBAL
         # The noise of the instance tier does not cover data that were never present.
-        change = f"adding or removing one {self.unit}'s data"
-        if not is_global:
-            change = f"removing or restoring one {self.unit}'s data"
+        verb = "adding or removing" if is_global else "removing or restoring"
+        change = f"{verb} one {self.unit}'s data"
         if self.neighbours is Neighbours.REPLACE_ONE:
             change = f"replacing one {self.unit}'s data with any other data"
         factor = f"e^{self.epsilon}"
         if self.epsilon < _LARGEST_SHOWN:
             factor = f"{_ROUND_UP.create_decimal(math.exp(self.epsilon)):,f}"
         slip = f" + {self.delta}" if self.delta else ""
-        effect = f"can raise the probability of an event from p to at most {factor} p{slip}"
-        numbers, whom = f"({self.epsilon}, {self.delta})", f"for each {self.unit}: "
+        effect = f"raise the probability of any outcome from p to at most {factor} p{slip}"
         if is_global:
-            start = f"The release is {numbers}-differentially private {whom}for any data set, "
-            return f"{start}{change} {effect}."
-        start = f"For this data set alone, the release is {numbers}-indistinguishable {whom}"
-        end = "The noise scale is itself computed from the data, so this is weaker than a guarantee"
-        return f"{start}{change} {effect}. {end} over all data sets."
+            start = f"The release is ({self.epsilon}, {self.delta})-differentially private for each"
+            return f"{start} {self.unit}: for any data set, {change} can {effect}."
+        start = "If the noise scale, and the labels published without noise, were the same with and"
+        end = "They are not: both are computed from the data. No bound holds for the release as a"
+        return f"{start} without the {self.unit}, {change} could {effect}. {end} whole."
 
     def implies(self, other: Self) -> bool:
         """Whether this guarantee is at least as strong as ``other``."""

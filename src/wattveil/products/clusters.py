@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class Clusters(Product):
         hidden = "" if supported else _NONE_SUPPORTED
         return (
             Expectation("error of a load curve", plan.expected_error, unit, *plan.error_range),
-            Expectation("loss against exact segments", loss[0], percent, loss[1], loss[2]),
+            Expectation("loss relative to exact segments", loss[0], percent, loss[1], loss[2]),
             Expectation(SUPPORTED, supported, apart, *plan.supported_range, hidden),
             Expectation(DISTINGUISHABLE, plan.distinguishable_clusters if differ else 0, apart),
         )
@@ -190,8 +190,11 @@ class Clusters(Product):
             ),
         )
 
-    def achieved(self, tables: Mapping[str, Table]) -> tuple[Achievement, ...]:
+    def achieved(
+        self, record: Mapping[str, Any], tables: Mapping[str, Table]
+    ) -> tuple[Achievement, ...]:
         """Return the number of supported clusters, and of those that one of the flags counts."""
+        del record
         if not {"centroids", "cluster_sizes"} <= set(tables):
             return ()
         return achieved_support(tables["centroids"], tables["cluster_sizes"])

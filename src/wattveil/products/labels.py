@@ -5,11 +5,11 @@
 0.041
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,15 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.label_channel import MAX_CLUSTERS, checked_clusters, debiased_counts
 from wattveil.privacy.mechanisms.response import PARTS, Channel
+from wattveil.products.clusters import (
+    cluster_estimator,
+    several_days,
+    simulated_rows,
+    simulation_of,
+)
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
+    Achievement,
     Allotment,
     Choice,
     Contents,
@@ -30,7 +37,17 @@ from wattveil.products.product import (
     ReleasedProduct,
     Run,
     Work,
+    guarantee_of,
     response_allotment,
+)
+from wattveil.products.released_channel import (
+    DISTINGUISHED,
+    WRONG,
+    achieved_counts,
+    channel_of,
+    channel_page_table,
+    label_channel,
+    stated_parts,
 )
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import (
@@ -43,6 +60,8 @@ from wattveil.products.tables import (
     curve_names,
 )
 from wattveil.release.randomised_labels import ReleasedLabels, label_design
+from wattveil.sklearn_base import clone
+from wattveil.web.pages import PageTable
 from wattveil.web.results import Result, ResultTable, records_table
 
 _PSEUDONYM = re.compile("[0-9a-f]{32}")
@@ -50,6 +69,23 @@ _LISTED = (
     "Who is on the list of labels: a public list that the curator gave. Whether a listed customer"
     " has readings is protected."
 )
+
+_POPULATIONS = 4
+"""Simulated populations of a plan, with a release of segments each."""
+_MAX_SIMULATED_CLUSTERS = 40
+"""Above it, four linear programs take seconds: segments of equal size and distance must do."""
+_MIN_DISTINGUISHED = 2
+_NO_INFORMATION = (
+    "labels: at this label epsilon the labels are expected to carry little or no information about"
+    " the segment of a customer."
+)
+_CHANNEL_TEXT = (
+    "Labels are randomised. The table has the probability of each published label (column) given"
+    " the segment of the customer (row); the last row is that of a listed customer without"
+    " readings."
+)
+_SIZE = "number of customers, estimated from the labels; empty if they do not determine it"
+_SIZE_STD = replace(CUSTOMERS_STD, may_be_empty=True)
 
 
 class Labels(Product):
@@ -76,9 +112,12 @@ class Labels(Product):
         """Return the labels, and the sizes that follow from them."""
         sizes = TableLayout(
             name="label_sizes",
-            text="Sizes of the segments (clusters), estimated from the labels.",
+            text=(
+                "Sizes of the segments (clusters), estimated from the labels; empty where the"
+                " labels do not determine them."
+            ),
             keys={CLUSTER: np.arange(choice.request.n_clusters)},
-            values=(CUSTOMERS, replace(CUSTOMERS_STD, may_be_empty=True)),
+            values=(replace(CUSTOMERS, text=_SIZE, may_be_empty=True), _SIZE_STD),
         )
         return label_layout(choice.request), sizes
 
@@ -92,13 +131,19 @@ class Labels(Product):
         return choice.request.n_clusters
 
     def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
-        """Return the share of wrong labels for clusters of equal size and distance."""
-        plan = plan_labels(
-            n_clusters=choice.request.n_clusters,
-            epsilon=allotment.guarantee.epsilon,
-            n_customers=choice.request.customers,
+        """Return how many segments labels distinguish, and how many of them are wrong.
+
+        The channel is chosen as for a release, for segments of simulated customers.
+        """
+        plans = simulated_plans(choice, allotment)
+        n_clusters = choice.request.n_clusters
+        distinct = int(np.median([plan.distinguished for plan in plans]))
+        hidden = _NO_INFORMATION if distinct < min(n_clusters, _MIN_DISTINGUISHED) else ""
+        wrong = 100.0 * float(np.mean([plan.label_error for plan in plans]))
+        return (
+            Expectation(DISTINGUISHED, distinct, f"of {n_clusters}", warning=hidden),
+            Expectation(WRONG, wrong, "%"),
         )
-        return (Expectation("wrong labels", 100.0 * plan.label_error, "%"),)
 
     def query(self, work: Work, allotment: Allotment) -> ReleasedLabels:
         """Release one label for each customer on the public list."""
@@ -115,18 +160,35 @@ class Labels(Product):
     ) -> ReleasedProduct:
         """Return the labels, the sizes that follow from them, and the channel."""
         labels, sizes = self.layouts(choice)
-        # Infinite errors become empty cells.
-        std = [value if math.isfinite(value) else math.nan for value in released.sizes_std]
+        # Where the error is infinite, the size would be that of the prior: both are left empty.
+        is_known = np.isfinite(released.sizes_std)
+        known = (np.where(is_known, one, np.nan) for one in (released.sizes, released.sizes_std))
         return ReleasedProduct(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
                 labels.filled(*released.table.here()),
-                sizes.filled(released.sizes, std),
+                sizes.filled(*known),
             ),
             channel=tuple(tuple(row) for row in released.channel.parts.tolist()),
         )
+
+    def achieved(
+        self, record: Mapping[str, Any], tables: Mapping[str, Table]
+    ) -> tuple[Achievement, ...]:
+        """Return what the released channel lets labels say, with the released sizes as prior."""
+        channel = channel_of(record, tables)
+        if channel is None or "labels" not in tables:
+            return ()
+        return achieved_counts(channel, tables["labels"].data.num_rows)
+
+    def report_text(
+        self, record: Mapping[str, Any], tables: Mapping[str, Table]
+    ) -> tuple[str, PageTable | None]:
+        """Return the channel as a table."""
+        channel = channel_of(record, tables)
+        return ("", None) if channel is None else (_CHANNEL_TEXT, channel_page_table(channel))
 
     def recompute(self, contents: Contents) -> Iterator[Finding]:
         """Estimate the sizes again from the labels and their channel; check the names."""
@@ -179,16 +241,15 @@ def _name_problems(names: list[str], *, real_ids: bool) -> Iterator[str]:
 def _size_problems(contents: Contents) -> Iterator[str]:
     """Compare the stated sizes with those that labels and channel give."""
     tables, n_clusters = contents.tables, contents.choice.request.n_clusters
-    stated = contents.record["channel"]
     curves, _ = curve_names(tables["centroids"])
     centroids = tables["centroids"].column(curves).reshape(n_clusters, -1)
     _, weights = checked_clusters(centroids, tables["cluster_sizes"].column("customers"))
-    parts = np.array([[int(chance) for chance in row] for row in stated[:-1]], dtype=np.float64)
+    parts = stated_parts(contents.record["channel"])[:-1]
     observed = np.bincount(tables["labels"].column("label"), minlength=n_clusters)
     channel = parts / parts.sum(axis=1, keepdims=True)
     sizes, std = debiased_counts(observed.astype(np.float64), channel, prior=weights)
     found = tables["label_sizes"]
-    if not same_numbers(found.column("customers"), sizes):
+    if not same_numbers(found.column("customers"), np.where(std < np.inf, sizes, 0.0)):
         yield "customers does not follow from the labels"
     if not same_numbers(found.column("customers_std"), np.where(std < np.inf, std, 0.0)):
         yield "customers_std does not follow from the labels"
@@ -202,13 +263,17 @@ class LabelPlan(Result):
     """Expected share of customers with a wrong label."""
     shares_std: Floats
     """Expected standard error of each cluster's share."""
+    distinguished: int
+    """Number of clusters that are the most probable one given one of the labels."""
     channel: Channel
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         clusters = np.arange(self.shares_std.size)
         columns = {"cluster": clusters, "share_std": self.shares_std}
         return {
-            "plan": lambda: records_table([{"label_error": self.label_error}]),
+            "plan": lambda: records_table(
+                [{"label_error": self.label_error, "distinguished": self.distinguished}]
+            ),
             "shares": lambda: ResultTable(columns, ("cluster",)),
         }
 
@@ -253,5 +318,45 @@ def plan_labels(
     return LabelPlan(
         label_error=float(weights @ (1.0 - table.diagonal())),
         shares_std=std / n_customers,
+        distinguished=len(label_channel(channel.parts / PARTS, weights).distinguished),
         channel=channel,
     )
+
+
+def simulated_plans(choice: Choice, allotment: Allotment) -> list[LabelPlan]:
+    """Return the plan of labels for released segments of each simulated population.
+
+    The segments are released with all that labels leave of epsilon. Exact ones would be of less
+    equal size, since K-means without clipping finds small segments of large customers.
+
+    Parameters
+    ----------
+    choice
+        Public choices; they determine the simulated customers as for the plan of clusters.
+    allotment
+        Budget of the labels.
+    """
+    request, n_clusters = choice.request, choice.request.n_clusters
+    plan = partial(
+        plan_labels,
+        n_clusters=n_clusters,
+        epsilon=allotment.guarantee.epsilon,
+        n_customers=request.customers,
+    )
+    if n_clusters > min(request.customers, _MAX_SIMULATED_CLUSTERS):
+        return [plan()]
+    left = request.epsilon - allotment.guarantee.epsilon
+    budget = Allotment.of(guarantee_of(request, epsilon=left, delta=request.delta))
+    simulation, n_simulated = simulation_of(cluster_estimator(choice, budget), request.customers)
+    plans = []
+    for seed in range(_POPULATIONS):
+        rows = simulated_rows(
+            n_simulated,
+            choice.grid.columns,
+            seed=seed,
+            typical_kw=request.typical_kw,
+            slots_per_day=several_days(choice.grid),
+        )
+        found = clone(simulation).fit(rows)
+        plans.append(plan(sizes=found.cluster_sizes_, centroids=found.cluster_centers_))
+    return plans

@@ -35,7 +35,7 @@ from wattveil.products.curve_figures import (
     load_caption,
 )
 from wattveil.products.findings import Finding, same_numbers
-from wattveil.products.load_headline import load_headline
+from wattveil.products.mean_load import load_headline
 from wattveil.products.plan_calibration import mean_load_range
 from wattveil.products.product import (
     Allotment,
@@ -297,7 +297,7 @@ class Load(Product):
         title = "Load duration of the average day" if _is_one_day(choice) else "Load duration"
         yield ReportFigure(
             title,
-            group_curves_figure(duration, unit="kW, all customers", falling=True),
+            group_curves_figure(duration, unit="kW, whole group", falling=True),
             caption,
             alt="Load of all customers together, in descending order: "
             + "; ".join(

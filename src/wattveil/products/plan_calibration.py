@@ -45,7 +45,7 @@ _OF_LOAD: Mapping[Quantity, Law] = {
 }
 """The loss in kW is least certain: it depends on how few customers have how much of the load."""
 
-_OF_MEAN_LOAD = Law(level=1.22, longer=1.0, spread=2.31)
+_OF_MEAN_LOAD = Law(level=1.39, longer=1.0, spread=2.24)
 _OF_GROUPS = Law(level=2.52, longer=1.0, spread=2.5)
 """Of a mean load, of all customers and of the group in which it is largest. The simulated error is
 that of a release; a release states a larger one, for its choices from noisy numbers, and measured

@@ -22,6 +22,7 @@ from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 from wattveil.privacy.private_data import Rows
 from wattveil.products.findings import Finding
+from wattveil.products.group_labels import value_text
 from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.products.tables import Table, TableLayout
 from wattveil.profiles import Profiles, TimeGrid
@@ -32,6 +33,7 @@ from wattveil.web.formatting import format_number
 if TYPE_CHECKING:
     from wattveil.release.instance import LeaveOneOutKMeans
     from wattveil.release.kmeans import PrivateKMeans
+    from wattveil.web.pages import PageTable
 
 DAYS_NEEDED = "every day kept beside the average (wattveil profiles --first-day --days)"
 CLIPPED = "means that exceed the public bound because of noise are clipped to it"
@@ -352,11 +354,11 @@ class Product(ABC):
         if not request.levels:
             return ""
         if self.is_of_listed_groups(request):
-            listed = ", ".join(request.levels)
+            listed = ", ".join(map(value_text, request.levels))
             if request.rule != NO_RULE:
                 rest = f"that the rule {request.rule} permits to be published"
-                return f"only customers of those listed groups (by {request.by}: {listed}) {rest}"
-            return f"only customers of the listed groups (by {request.by}: {listed})"
+                return f"customers in those listed groups ({request.by}: {listed}) {rest}"
+            return f"customers in the listed groups ({request.by}: {listed})"
         return f"all customers, including those of groups (by {request.by}) that are not listed"
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -418,9 +420,18 @@ class Product(ABC):
 
     def achieved(
         self,
-        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+        record: Mapping[str, Any],  # noqa: ARG002 - by default nothing
+        tables: Mapping[str, Table],  # noqa: ARG002
     ) -> tuple[Achievement, ...]:
-        """Return qualities of the release for the manifest, from released tables alone."""
+        """Return qualities of the release for the manifest, from released values alone.
+
+        Parameters
+        ----------
+        record
+            The product in the manifest.
+        tables
+            Released tables of all products, by name.
+        """
         return ()
 
     def released_errors(
@@ -445,3 +456,11 @@ class Product(ABC):
     ) -> Iterator[ReportFigure]:
         """Return its figures for the report, from released tables alone."""
         yield from ()
+
+    def report_text(
+        self,
+        record: Mapping[str, Any],  # noqa: ARG002 - by default none
+        tables: Mapping[str, Table],  # noqa: ARG002
+    ) -> "tuple[str, PageTable | None]":
+        """Return text and table of its section of the report, from its record in the manifest."""
+        return "", None

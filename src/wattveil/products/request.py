@@ -224,8 +224,8 @@ class ReleaseRequest(Declaration):
     """Slack that is added to every probability beyond the factor e^epsilon: choose it far below one
     over the number of customers."""
     tier: Annotated[Tier, _BUDGET] = Tier.GLOBAL
-    """Kind of guarantee. global: differential privacy; instance: the weaker guarantee of the source
-    paper, which holds for this data set only."""
+    """Kind of guarantee. global: differential privacy; instance: that of the source paper, which
+    bounds nothing for the release as a whole."""
     weights: Annotated[
         Mapping[str, Weight],
         CommandLine(
@@ -269,8 +269,8 @@ class ReleaseRequest(Declaration):
     X % of the published, clipped load. Other groups are merged with their neighbours in the list,
     or suppressed. Applies to the product load only."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
-    """Part of epsilon that is spent on one label per customer, its segment. If omitted, the global
-    tier releases no labels, and the instance tier spends half of epsilon on them."""
+    """Part of epsilon that is spent on labels, one segment per customer. Labels of the global tier
+    need it; the instance tier, which always has labels, spends half of epsilon if it is omitted."""
     real_ids: Annotated[bool, _LABELS] = False
     """Publish labels under the customers' own ids instead of pseudonyms: the release then
     contains personal data."""
@@ -344,7 +344,8 @@ class ReleaseRequest(Declaration):
             rule = f"the public list of the values of {self.by}, such as single,couple,pv"
             raise InvalidParameterError("levels", rule, self.levels)
         if self.levels and not self.by:
-            raise InvalidParameterError("by", "the attribute that has these levels", self.by)
+            rule = "given with `by`: the attribute these levels belong to"
+            raise InvalidParameterError("levels", rule, self.levels)
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):

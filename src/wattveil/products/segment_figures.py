@@ -71,6 +71,8 @@ def _support_sentence(found: Sequence[Segment], where: str) -> str:
         return f"{who} of the {len(found)} customer segments{where} can be distinguished"
     number = sum(one.is_supported for one in found)
     start = f"{number or 'None'} of the {len(found)} customer segments{where}"
+    if number == len(found):
+        start = f"All {number} customer segments{where}"
     if number <= 1:
         return f"{start} is supported; {'the others' if number else 'they'} may be noise"
     apart = "within a group" if where else "from each other"

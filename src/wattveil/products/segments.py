@@ -74,10 +74,10 @@ def curves(table: Table) -> list[Curve]:
 
 
 def cluster_names(groups: Sequence[str], clusters: Sequence[int]) -> list[str]:
-    """Return the number of each cluster, after its group where there are several groups."""
+    """Return the number of each cluster, with its group where there are several groups."""
     several = len(set(groups)) > 1
     pairs = zip(groups, clusters, strict=True)
-    return [f"{group} {cluster}" if several else str(cluster) for group, cluster in pairs]
+    return [f"{cluster} ({group})" if several else str(cluster) for group, cluster in pairs]
 
 
 def segments(centroids: Table, sizes: Table | None) -> list[Segment]:

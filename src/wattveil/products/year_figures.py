@@ -20,6 +20,11 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _MAX_TICKS = 13
 _FEW_DAYS, _WEEKLY_DAYS = 90, 14
 """Days below which the axis has dates, and above which it has one per week."""
+PLAN_NOTE = (
+    "Ranges of synthetic years are those of four simulated releases only. Coincident peaks in"
+    " releases of London homes differed by -9 to +12 % from real ones: size with at least that."
+)
+"""Below a plan with synthetic years."""
 _WEEK_CAPTION = (
     "Load of single synthetic customers, sampled from the released model. None is a real customer."
     " A synthetic customer keeps its habits on all days. Sample more with wattveil synthesize"

@@ -13,6 +13,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from wattveil.errors import WeakGuaranteeWarning
+from wattveil.web.formatting import format_factor
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -21,8 +22,8 @@ MAX_USUAL_EPSILON = 10.0
 """Above it a factor of e^epsilon bounds hardly anything: warnings begin here."""
 
 NOT_PRIVATE = (
-    "This is not differential privacy: the guarantee is that of the instance tier, which holds for"
-    " this data set only."
+    "This is not differential privacy: the guarantee is that of the instance tier, whose noise"
+    " scale is computed from the data. No bound holds for the release as a whole."
 )
 """Stated wherever a release of the instance tier is described."""
 REAL_IDS = (
@@ -34,10 +35,7 @@ REAL_IDS = (
 
 def choice_warnings(*, is_instance: bool, real_ids: bool) -> tuple[str, ...]:
     """Return what the choice of the instance tier and of real ids means; often nothing."""
-    return (
-        *((NOT_PRIVATE,) if is_instance else ()),
-        *((REAL_IDS,) if real_ids else ()),
-    )
+    return (*((NOT_PRIVATE,) if is_instance else ()), *((REAL_IDS,) if real_ids else ()))
 
 
 def guarantee_warnings(*, epsilon: float, delta: float, customers: int) -> tuple[str, ...]:
@@ -50,9 +48,11 @@ def epsilon_warning(epsilon: float) -> str | None:
     """Return a warning if epsilon is above 10; None up to it."""
     if epsilon <= MAX_USUAL_EPSILON:
         return None
+    power, factor = f"e^{epsilon:g}", format_factor(epsilon)
+    factor = power if factor.startswith("e") else f"{factor} ({power})"
     return (
         f"epsilon = {epsilon:g} is above {MAX_USUAL_EPSILON:g}: the data of one customer may change"
-        f" the probability of a result by a factor of e^{epsilon:g}, so the guarantee alone"
+        f" the probability of a result by a factor of {factor}, so the guarantee alone"
         " offers little protection. Values of 1 or less are considered strong; above a few units"
         " the guarantee must be justified."
     )

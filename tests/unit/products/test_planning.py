@@ -16,10 +16,14 @@ from wattveil.numerics.kmeans.lloyd import LloydResult, k_means
 from wattveil.numerics.measures.fidelity_measures import slot_distance
 from wattveil.products import clusters
 from wattveil.products.clusters import centroid_error, plan_kmeans, simulated_rows
-from wattveil.products.labels import plan_labels
+from wattveil.products.labels import Labels, plan_labels, simulated_plans
 from wattveil.products.plan_calibration import Quantity, Roughness, factor
+from wattveil.products.product import Choice
+from wattveil.products.released_channel import DISTINGUISHED
+from wattveil.products.request import ReleaseRequest
 from wattveil.products.shares import plan_shares
 from wattveil.products.synthesis import plan_synthesizer
+from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
@@ -331,3 +335,35 @@ def test_a_plan_of_synthesis_uses_released_sizes() -> None:
         found.append(slot_distance(rows, own.fit(rows).sample(4000, random_state=1)[0]))
     assert planned == pytest.approx(np.median(found), rel=0.5)
     assert planned < without  # whose model has its own noisy counts alone
+
+
+@pytest.mark.parametrize(("label_epsilon", "informative"), [(0.02, False), (3.0, True)])
+def test_the_plan_of_labels_says_whether_they_carry_information(
+    label_epsilon: float,
+    informative: bool,  # noqa: FBT001 - a case
+) -> None:
+    """With simulated segments, not equal ones: small segments are the first that labels lose."""
+    request = ReleaseRequest(
+        epsilon=4.0, label_epsilon=label_epsilon, n_clusters=3, customers=400, clip_kw=10.0
+    )
+    labels = Labels()
+    allotment = labels.fixed_allotment(request)
+    assert allotment is not None
+    apart, wrong = labels.expected(Choice(request=request, grid=TimeGrid()), allotment)
+    assert apart.quantity == DISTINGUISHED
+    assert str(apart) == ("3 of 3" if informative else "1 of 3")
+    assert bool(apart.warning) is not informative
+    assert wrong.value is not None
+    assert (wrong.value < 10.0) is informative
+
+
+def test_many_segments_are_planned_without_simulation() -> None:
+    """As segments of equal size and distance, one plan."""
+    request = ReleaseRequest(
+        epsilon=9.0, label_epsilon=8.0, n_clusters=50, customers=400, clip_kw=10.0
+    )
+    labels = Labels()
+    allotment = labels.fixed_allotment(request)
+    assert allotment is not None
+    (plan,) = simulated_plans(Choice(request=request, grid=TimeGrid()), allotment)
+    assert plan.distinguished == 50

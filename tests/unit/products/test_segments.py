@@ -138,7 +138,7 @@ def test_groups_are_compared_within_themselves() -> None:
     pairs = [(one.group, one.count) for one in found if one.quantity.startswith("disting")]
     assert pairs == [("home", 2), ("shop", 0)]  # of two equal curves none
     names = [one.curve.name for one in segments(*tables)]
-    assert names == ["home 1", "home 0", "shop 0", "shop 1"]
+    assert names == ["1 (home)", "0 (home)", "0 (shop)", "1 (shop)"]
     sentence = segment_headline(*tables).sentence
     assert "2 of the 4 customer segments of 2 groups are supported" in sentence
     assert "in 1 of the groups no two" in sentence
@@ -153,6 +153,7 @@ def test_groups_are_compared_within_themselves() -> None:
             "No two of the 3 customer segments can be distinguished",
         ),
         ([1.0, 1.04, 0.96], [90.0, 80.0, 70.0], "Only some of the 3 customer segments can be"),
+        ([1.0, 2.0, 3.0], [90.0, 80.0, 70.0], "All 3 customer segments are supported:"),
         ([1.0, 2.0, 3.0], [90.0, 80.0, 15.0], "2 of the 3 customer segments are supported:"),
         ([1.0, 2.0, 3.0], [90.0, 15.0, 15.0], "1 of the 3 customer segments is supported;"),
         ([1.0, 2.0, 3.0], [15.0, 15.0, 15.0], "None of the 3 customer segments is supported;"),
@@ -288,6 +289,7 @@ def test_the_chart_of_a_release_fades_what_noise_may_explain(three: tuple[Table,
     class Tables(ReleaseTables):
         manifest = {  # noqa: RUF012 - replaces a property
             "guarantee_text": "",
+            "request": {},
             "products": [{"tables": [{"name": one.name} for one in three]}],
         }
 

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from tests.sample_bundles import broken, only, without_plan_simulation
 from wattveil import Profiles, YearSynthesizer, hours_from_readings, read_bundle, read_readings
 from wattveil.bundle.bundle_files import read_table
-from wattveil.bundle.customer_files import METADATA, YearSample, write_customers
+from wattveil.bundle.customer_files import METADATA, write_customers
 from wattveil.bundle.plan import granted_plan, plan_release, split_budget
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.registered_profiles import describe, gather_profiles
+from wattveil.bundle.year_samples import YearSample
 from wattveil.cli import app
 from wattveil.cli.data import write_readings
 from wattveil.errors import InvalidFileError, InvalidParameterError

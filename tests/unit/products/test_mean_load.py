@@ -1,4 +1,4 @@
-"""The main result of the mean load in words: no hour is named that noise may have chosen."""
+"""The mean load of all customers: numbers, and no hour in words that noise may have chosen."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from wattveil.arrays import Floats
 from wattveil.products.curve_figures import load_caption
 from wattveil.products.load import Load
-from wattveil.products.load_headline import extreme_hours
+from wattveil.products.mean_load import extreme_hours, mean_of_groups
 from wattveil.products.product import Choice
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
@@ -62,6 +62,7 @@ def test_no_hour_is_named_that_noise_may_have_chosen() -> None:
             "anywhere from 08:00 to 09:00 or from 18:00 to",
         ),
         ({"h2": 0.9, "h8": 0.9, "h18": 0.9}, "true peak may lie at an hour that noise does not"),
+        ({"h18": 0.53, "h4": 0.1}, "(the hour of the true peak is not known)"),
     ],
 )
 def test_hours_within_two_errors_of_the_highest_are_named(
@@ -90,7 +91,7 @@ def test_the_mean_has_an_interval_and_a_bound_on_clipping() -> None:
     )
     assert "is 0.50 ± 0.10 kW (12.0 ± 2.4 kWh per day)." in found.sentence
     assert "above 2.2 kW" in found.sentence
-    assert "would raise the mean by 5.9 kW" in found.sentence
+    assert "raise the true mean by up to 5.9 kW" in found.sentence
     none = Load().headline(
         tables_of(curve(), 0.05, bias_kw=0.0), Choice(request=REQUEST, grid=TimeGrid())
     )
@@ -113,3 +114,24 @@ def test_duration_curves_of_an_average_day_say_so() -> None:
     day = Choice(request=REQUEST, grid=TimeGrid())
     titles = [one.title for one in Load().figures(tables_of(curve(), 0.1), day)]
     assert titles == ["Mean load per customer", "Load duration of the average day"]
+
+
+def test_errors_of_groups_are_added_as_if_they_were_correlated() -> None:
+    """By hand: 3/4 of 0.1 and 1/4 of 0.3, and what the noise of the sizes adds."""
+    means, stds = np.array([[1.0, 2.0], [3.0, 2.0]]), np.array([[0.1, 0.1], [0.3, 0.3]])
+    customers, errors = np.array([300.0, 100.0]), np.array([40.0, 20.0])
+    mean, std = mean_of_groups(means, stds, customers, errors)
+    assert mean.tolist() == [1.5, 2.0]
+    of_sizes = (0.1 * 0.5) ** 2 + (0.05 * 1.5) ** 2
+    assert std.tolist() == pytest.approx([np.sqrt(0.15**2 + of_sizes), 0.15])
+    shared = np.random.default_rng(1).normal(size=100_000)  # one error of both groups
+    assert (0.75 * 0.1 * shared + 0.25 * 0.3 * shared).std() == pytest.approx(std[1], rel=0.02)
+
+
+def test_groups_without_a_positive_number_have_equal_weights() -> None:
+    """Noise may leave none; negative numbers count as 0."""
+    means, stds = np.array([[1.0], [3.0]]), np.array([[0.1], [0.1]])
+    mean, std = mean_of_groups(means, stds, np.array([-1.0, -2.0]), np.ones(2))
+    assert mean[0] == 2.0
+    assert np.isfinite(std[0])
+    assert mean_of_groups(means, stds, np.array([9.0, -2.0]), np.ones(2))[0][0] == 1.0
