@@ -19,6 +19,7 @@
     │   └── HighWaterMarkMissingError   nothing was seen of it: perhaps it is of another folder
     ├── SeriesStateError        the state of a series is old, copied, changed or missing: internal
     │   └── PeriodRefusedError      a server cannot compute a period; states a fixed text
+    ├── ErasedCustomersError    profiles contain customers erased from the series: internal
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     ├── ModelSelectionError     a search over parameters would fit private data many times
@@ -29,6 +30,7 @@
     ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
     ├── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
     ├── IgnoredColumnsWarning   a CSV table of a planner has columns that are not used
+    ├── ImplausibleTemperatureWarning  temperatures are probably in degrees Fahrenheit
     ├── UnmatchedAttributesWarning  ids of a table of attributes match few customers: internal
     ├── UnknownCustomersWarning  most ids of a period are new to its series: internal
     └── UnstatedDaysWarning     profiles of a period do not state their days
@@ -343,6 +345,22 @@ class PeriodRefusedError(SeriesStateError):
     """A server cannot compute a period of a series; the reason is a fixed text, without rows."""
 
 
+class ErasedCustomersError(WattveilError, ValueError):
+    """Profiles of a period contain customers who were erased from its series.
+
+    Nothing was spent. The text states how many, and no id: for the data holder only.
+    """
+
+    def __init__(self, customers: int) -> None:
+        self.customers = customers
+        whose = "1 customer who was" if customers == 1 else f"{customers:,} customers who were"
+        super().__init__(
+            f"the profiles contain {whose} erased from the series, and nothing was released; leave"
+            " erased customers out of the profiles, or list those who have returned (`wattveil"
+            " series add --returned FILE`)"
+        )
+
+
 class ServerRefusalError(WattveilError):
     """A server responded with a problem (RFC 9457), or not at all.
 
@@ -357,7 +375,7 @@ class ServerRefusalError(WattveilError):
     def __init__(
         self, code: str, title: str, details: Mapping[str, object], *, more: str = ""
     ) -> None:
-        self.code = code
+        self.code, self.title = code, title
         self.details = dict(details)
         listed = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
         what = _NO_REFUSALS.get(code, "the server refused the request")
@@ -441,6 +459,10 @@ class AssumedTimeZoneWarning(WattveilWarning):
 
 class IgnoredColumnsWarning(WattveilWarning):
     """A CSV table of a planner has columns that are not used."""
+
+
+class ImplausibleTemperatureWarning(WattveilWarning):
+    """Temperatures are probably in degrees Fahrenheit, not in degrees Celsius."""
 
 
 class UnmatchedAttributesWarning(WattveilWarning):

@@ -30,6 +30,19 @@ def table_path(name: str, kind: str) -> str:
     return f"tables/{name}.{kind}"
 
 
+def outside_bundle(name: str, path: Path) -> None:
+    """Refuse a place inside a bundle: its files are published, and no other may be added.
+
+    For a place that a person names, before anything is spent. A server has charged when it writes
+    to its data folder, where a file in a folder above must not make releases fail.
+    """
+    for folder in path.absolute().parents:
+        manifest = folder / MANIFEST
+        if manifest.is_file() and b"wattveil" in manifest.read_bytes():
+            rule = f"outside of the bundle {folder}, whose files are published"
+            raise InvalidParameterError(name, rule, str(path))
+
+
 def check_out(out: Path) -> None:
     """Refuse, before the work, a place where no bundle can be written."""
     checks.local_path("out", out)

@@ -1,15 +1,18 @@
 """CARD.md of a bundle: guarantee, contents, method, limits and citation, in one page."""
 
+from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
 from wattveil.bundle.cumulative import sentences
-from wattveil.bundle.label_texts import customer_texts
+from wattveil.bundle.label_texts import customer_texts, label_warnings
 from wattveil.bundle.manifest import Manifest
 from wattveil.products.request import NOT_STATED
 from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.web.formatting import escape_markdown
 
+NOT_ADDITIVE = "Standalone epsilons do not add up to the total."
+"""Stated beside the epsilons of several products."""
 _CARD = """# {title}
 
 Publisher: {curator}. Date: {date}. Region: {region}. Contact: {contact}.
@@ -34,7 +37,7 @@ Each table is provided as Parquet and as CSV. `manifest.json` is the manifest of
 {preprocessing}
 
 Noise was added by the mechanisms {mechanisms}.
-The budget of epsilon {epsilon} at delta {delta} is divided among {parts}.
+The budget of epsilon {epsilon} at delta {delta} is divided among {parts}.{adding}
 
 Post-processing, which uses released numbers only:
 
@@ -82,7 +85,7 @@ def card_text(manifest: Manifest) -> str:
         period=period_text(manifest),
         warning="".join(f"**{line}**\n\n" for line in choice_banners(manifest)),
         guarantee_text=manifest["guarantee_text"],
-        weaknesses="".join(f"**Warning:** {line}\n\n" for line in weaknesses(manifest)),
+        weaknesses="".join(f"**Warning:** {line}\n\n" for line in all_warnings(manifest)),
         verification=_verification_text(manifest),
         noise=noise_text(manifest),
         about_customers=_bullets(customer_texts(manifest)),
@@ -92,6 +95,7 @@ def card_text(manifest: Manifest) -> str:
         epsilon=manifest["guarantee"]["epsilon"],
         delta=manifest["guarantee"]["delta"],
         parts=", ".join(f"{part['name']} (standalone epsilon {part['epsilon']})" for part in parts),
+        adding=f" {NOT_ADDITIVE}" if number_of_gaussian_parts(manifest) > 1 else "",
         postprocessing=_bullets([step for part in parts for step in part["postprocessing"]]),
         intended_use=escape_markdown(manifest["intended_use"]),
         unprotected=_bullets(manifest["unprotected"]),
@@ -118,6 +122,11 @@ def weaknesses(manifest: Manifest) -> tuple[str, ...]:
         delta=float(manifest["guarantee"]["delta"]),
         customers=manifest["request"]["customers"],
     )
+
+
+def all_warnings(manifest: Manifest) -> tuple[str, ...]:
+    """Return what card and report warn of: a weak guarantee, and labels without information."""
+    return (*weaknesses(manifest), *label_warnings(manifest))
 
 
 def noise_text(manifest: Manifest) -> str:
@@ -148,27 +157,35 @@ def _enumerated(names: list[str]) -> str:
     return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
-def period_text(manifest: Manifest) -> str:
-    """Return first and last day of the readings, as publicly stated, or what else is known.
+def stated_days(manifest: Mapping[str, Any]) -> tuple[date, date] | None:
+    """Return first and last day of the readings, as publicly stated; None if they are not.
 
     The manifest has the day after the last: the end of the option ``period``.
     """
     stated = manifest["profiles"]["reading_rules"]["period"]
     grid = manifest["profiles"]["grid"]
-    if stated is None and _has_years(manifest):
-        first_day = date.fromisoformat(grid["first_day"])
-        return f"{first_day} to {first_day + timedelta(days=grid['n_days'] - 1)}"
-    if stated is None:
-        days = manifest["profiles"]["min_days"]
-        known = "" if days is None else f"at least {days} days per customer; "
-        return f"{known}the publisher did not state their dates"
-    first, end = map(date.fromisoformat, stated)
-    return f"{first} to {end - timedelta(days=1)}"
+    if stated is not None:
+        first, end = map(date.fromisoformat, stated)
+        return first, end - timedelta(days=1)
+    if not any(part["name"] == "years" for part in manifest["products"]):
+        return None
+    first = date.fromisoformat(grid["first_day"])  # days of synthetic years are public
+    return first, first + timedelta(days=grid["n_days"] - 1)
 
 
-def _has_years(manifest: Manifest) -> bool:
-    """Whether the release has synthetic years, whose days are public."""
-    return any(part["name"] == "years" for part in manifest["products"])
+def period_text(manifest: Manifest) -> str:
+    """Return first and last day of the readings, as publicly stated, or what else is known."""
+    days = stated_days(manifest)
+    if days is not None:
+        return f"{days[0]} to {days[1]}"
+    min_days = manifest["profiles"]["min_days"]
+    known = "" if min_days is None else f"at least {min_days} days per customer; "
+    return f"{known}the publisher did not state their dates"
+
+
+def number_of_gaussian_parts(manifest: Manifest) -> int:
+    """Return how many products share the cost (rho) that adds up, unlike epsilon."""
+    return sum(int(part["grant"]["rho_units"]) > 0 for part in manifest["products"])
 
 
 def citation(manifest: Manifest) -> tuple[str, str]:

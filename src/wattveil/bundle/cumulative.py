@@ -10,6 +10,7 @@ from typing import Any
 
 from wattveil import checks
 from wattveil.privacy.accounting import Composition
+from wattveil.privacy.guarantee import Tier
 
 ALONE = "not known, because this release was made without a ledger"
 """Stated for a release without a ledger."""
@@ -76,7 +77,8 @@ def sentences(stated: str | Mapping[str, Any]) -> list[str]:
         f" {float(stated['epsilon_cap']):.4g}."
     )
     place = f"Ledger entry: {stated['ledger_seq']}, hash {stated['chain_head']}."
-    return [counted, f"The other tier is {stated['other_tier']}.", place]
+    other = Tier.INSTANCE if stated["tier"] == Tier.GLOBAL.value else Tier.GLOBAL
+    return [counted, f"The {other.value} tier is {stated['other_tier']}.", place]
 
 
 def _composition(amounts: Mapping[str, str]) -> Composition:

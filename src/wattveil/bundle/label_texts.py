@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from wattveil.web.formatting import format_share, format_upper_bound
+from wattveil.products.released_channel import DISTINGUISHED, MIN_NAMED, named_labels, stated_parts
+from wattveil.web.formatting import format_factor, format_share, format_upper_bound
 
 
 def has_labels(manifest: Mapping[str, Any]) -> bool:
@@ -35,6 +36,42 @@ def customer_text(manifest: Mapping[str, Any]) -> str:
 def customer_texts(manifest: Mapping[str, Any]) -> list[str]:
     """Return the same and, beside labels, what the total epsilon covers: for card and report."""
     return [customer_text(manifest), *([total_text(manifest)] if has_labels(manifest) else [])]
+
+
+def label_warnings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a warning if the released channel lets labels say little; often nothing.
+
+    The channel is public, and the number of segments that labels distinguish was computed from
+    released values.
+    """
+    if not has_labels(manifest) or manifest["variant"] == "instance":
+        return ()
+    (record,) = (part for part in manifest["products"] if part["name"] == "labels")
+    parts = stated_parts(record["channel"])[:-1]  # the last row: no readings
+    if len(parts) == 1:
+        return ()
+    named = named_labels(parts / parts.sum(axis=1, keepdims=True))
+    apart = [one["count"] for one in record.get("achieved", []) if one["quantity"] == DISTINGUISHED]
+    rarely = f"with a probability below {format_share(MIN_NAMED, 0)}"
+    unnamed = [str(label) for label in range(len(parts)) if label not in named]
+    text = ""
+    if len(named) == 1:
+        text = (
+            f"The labels carry no information: every customer has the label {named[0]}, whatever"
+            f" the segment; other labels are published {rarely}."
+        )
+    elif apart == [1]:
+        text = (
+            "The labels carry little information: whatever the label of a customer, the same"
+            " segment is the most probable one."
+        )
+    elif unnamed:
+        text = (
+            f"Labels name {len(named)} of {len(parts)} segments: labels of segment"
+            f"{'s' * (len(unnamed) > 1)} {', '.join(unnamed)} are published {rarely}, also for"
+            " customers of that segment."
+        )
+    return (text,) if text else ()
 
 
 def real_ids_text(manifest: Mapping[str, Any]) -> str:
@@ -74,8 +111,8 @@ def total_text(manifest: Mapping[str, Any]) -> str:
             " and so a typical daily curve; one that was released without noise reveals it exactly."
         )
     (own,) = (part["epsilon"] for part in manifest["products"] if part["name"] == "labels")
-    factor = format_upper_bound(math.exp(float(own)))
-    between = format_upper_bound(segment_ratio(_channel(manifest)))
+    factor = format_factor(float(own))
+    between = format_upper_bound(segment_ratio(_channel(manifest)), 4)
     return (
         f"The total, epsilon {epsilon} at delta {delta}, includes these labels (standalone epsilon"
         f" {own}); releases of the instance tier are not counted. A label reveals the segment of"

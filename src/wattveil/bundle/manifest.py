@@ -45,6 +45,13 @@ PROOFS = {
 }
 """Every mechanism that a manifest may name, and its proof."""
 
+GUARANTEE_SCOPES = {
+    Tier.GLOBAL: "every data set",
+    Tier.INSTANCE: "this data set only, with its noise scale and the labels without noise treated"
+    " as known",
+}
+"""Data sets for which the guarantee holds, by tier: values of ``guarantee_scope``."""
+
 CHANNEL_MECHANISMS = frozenset({"channel_response", "keyed_response"})
 """Randomised response: in memory, and on executors, whose guarantee is computational."""
 
@@ -68,6 +75,7 @@ def build_manifest(
     plan: ReleasePlan,
     released: Sequence[ReleasedProduct],
     cumulative: Cumulative | None = None,
+    customer_list: Sequence[str] = (),
     *,
     at: datetime | None = None,
 ) -> Manifest:
@@ -83,15 +91,22 @@ def build_manifest(
         What each product released, in the order of the plan.
     cumulative
         Sum of a ledger, this release included; None without a ledger.
+    customer_list
+        Public list of customers, for products with one value per customer.
     at
         Time of publication; None is now.
     """
     request, guarantee = plan.request, plan.guarantee
     about = request.about
     choice = Choice(request=request, grid=facts.grid)
-    stated = _stated_choices(facts, request)
+    stated = _listed_choices(facts, request, plan.products, customer_list)
     is_global = guarantee.tier is Tier.GLOBAL
     words = fixed_words(stated, plan.products, counted=cumulative is not None)
+    tables = {table.name: table for one in released for table in one.tables}
+    products: list[dict[str, Any]] = []
+    for product, one in zip(plan.products, released, strict=True):
+        own = {**product_record(product, choice), **_released_record(one, plan)}
+        products.append({**own, **achieved_record(product, own, tables)})
     record = {
         "manifest_version": VERSION,
         "release_id": str(uuid.uuid4()),
@@ -101,15 +116,8 @@ def build_manifest(
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,
-        "guarantee_scope": "every data set" if is_global else "this data set only",
-        "products": [
-            {
-                **product_record(product, choice),
-                **_released_record(one, plan),
-                **achieved_record(product, {table.name: table for table in one.tables}),
-            }
-            for product, one in zip(plan.products, released, strict=True)
-        ],
+        "guarantee_scope": GUARANTEE_SCOPES[guarantee.tier],
+        "products": products,
         **stated,
         "cumulative": ALONE if cumulative is None else cumulative.to_json(),
         **words,
@@ -119,14 +127,26 @@ def build_manifest(
             "python": platform.python_version(),
         },
     }
-    tables = {table.name: table for one in released for table in one.tables}
     return {**record, "bias": bias_record(record, tables)}
 
 
+def planned_choices(
+    facts: PublicFacts, plan: ReleasePlan, customer_list: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the public choices that the manifest of a release will state, and their hash."""
+    stated = _listed_choices(facts, plan.request, plan.products, customer_list)
+    return {**stated, "request_sha256": request_sha256(stated)}
+
+
 def request_sha256(stated: Mapping[str, Any]) -> str:
-    """Return the hash of all public choices that a manifest states."""
-    chosen = {name: stated[name] for name in ("request", "profiles")}
+    """Return the hash of the public choices that a manifest states, without descriptive texts."""
+    chosen = {name: stated[name] for name in ("request", "profiles", "customer_list_sha256")}
     return hashlib.sha256(canonical(chosen)).hexdigest()
+
+
+def customer_list_sha256(customer_list: Sequence[str]) -> str:
+    """Return the hash of a public list of customers, in any order."""
+    return hashlib.sha256(canonical({"customers": sorted(customer_list)})).hexdigest()
 
 
 def fixed_words(
@@ -181,9 +201,11 @@ def product_record(product: Product, choice: Choice) -> dict[str, Any]:
     return {**record, "documents": list(product.documents)} if product.documents else record
 
 
-def achieved_record(product: Product, tables: Mapping[str, Table]) -> dict[str, Any]:
-    """Return what a product counts in its released tables, if it counts anything."""
-    counted = [asdict(one) for one in product.achieved(tables)]
+def achieved_record(
+    product: Product, record: Mapping[str, Any], tables: Mapping[str, Table]
+) -> dict[str, Any]:
+    """Return what a product counts in its record and in released tables, if it counts anything."""
+    counted = [asdict(one) for one in product.achieved(record, tables)]
     return {"achieved": counted} if counted else {}
 
 
@@ -321,6 +343,18 @@ def _stated_choices(facts: PublicFacts, request: ReleaseRequest) -> dict[str, An
             "reading_options_inferred": bool(rules.get("assumptions")),
         },
     }
+
+
+def _listed_choices(
+    facts: PublicFacts,
+    request: ReleaseRequest,
+    products: Sequence[Product],
+    customer_list: Sequence[str],
+) -> dict[str, Any]:
+    """Return every public choice with the hash of the customer list, if a product uses the list."""
+    is_listed = any(product.needs_customer_list for product in products)
+    sha256 = customer_list_sha256(customer_list) if is_listed else None
+    return {**_stated_choices(facts, request), "customer_list_sha256": sha256}
 
 
 def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list[str]:

@@ -35,7 +35,8 @@ def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
     listed = any(product.needs_customer_list for product in requested_products(request))
     if listed and (not customer_list or len(set(customer_list)) < len(customer_list)):
         rule = "given for labels: the public list of all customers, each once"
-        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} ids")
+        found = "an id twice" if customer_list else "none"
+        raise InvalidParameterError("customer_list", rule, found)
     if request.real_ids:
         check_published_ids("customer_list", customer_list)
 
@@ -128,7 +129,7 @@ def release_bundle(
     check_out(out := Path(out))
     check_public(facts, requested(plan))
     released = release_products(profiles, plan, customer_list=customer_list, started=started)
-    manifest = build_manifest(facts, plan, released, cumulative, at=published_at)
+    manifest = build_manifest(facts, plan, released, cumulative, customer_list, at=published_at)
     return write_bundle(out, *_contents(manifest, released), key=key)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from wattveil.bundle import series_erasure
 from wattveil.bundle.keys import fingerprint, sign
 from wattveil.bundle.series_bundle import (
     Manifest,
@@ -36,6 +37,7 @@ from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
 from wattveil.errors import (
+    ErasedCustomersError,
     InvalidFileError,
     InvalidParameterError,
     SeriesStateError,
@@ -87,18 +89,22 @@ class SegmentPrices(Result):
 
     period: str
     decisions: tuple[str, ...]
-    """Follow the clusters, or recluster: find them anew."""
+    """Find the clusters, as planned; or follow them, or recluster: find them anew."""
+    planned: tuple[str, ...]
+    """Periods in which clusters were found, or will be by the plan if no period is skipped."""
     share: tuple[float, ...]
     """Of the budget of the segments that the period spends."""
     left: tuple[float, ...]
     """Of that budget, for the periods after it."""
     steps: tuple[int, ...]
     """Refining steps in each later period; 0 keeps the clusters and counts their customers."""
+    again: tuple[int, ...]
+    """So many periods later the plan finds the clusters again; 0 for never."""
     signal: tuple[float, ...]
     """Customers of a cluster over the noise of a count that spends a later period's part."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        names = ("share", "left", "steps", "signal")
+        names = ("share", "left", "steps", "again", "signal")
         columns = {
             "period": [self.period] * len(self.decisions),
             "decision": self.decisions,
@@ -225,20 +231,27 @@ class LoadSeries:
         past = read_chain(self.bundles)[1]
         segments = () if past is None else past.segments
         place = 0 if past is None else past.released[-1] + 1
-        self.request.check_period(place, after=place - 1)
+        self.request.check_period(place, released=() if past is None else past.released)
         design = self.request.design.segments
         if design is None:
             raise InvalidParameterError("segments", "given at `wattveil series init`", 0)
         begun = found_in(segments)
-        ways = {"follow": begun, "recluster": (*begun, place)} if begun else {"find": (place,)}
+        anew = (*begun, place)
+        is_due = design.is_due(place, begun)
+        ways = {"find": anew} if is_due else {"follow": begun, "recluster": anew}
         spent = design.schedule(segments[-1].period, begun).accrued if segments else 0
         found = [design.schedule(place, way) for way in ways.values()]
         return SegmentPrices(
             period=self.request.label(place),
             decisions=tuple(ways),
+            planned=tuple(
+                self.request.label(at)
+                for at in design.planned(anew if is_due else begun, place + 1)
+            ),
             share=tuple((one.accrued - spent) / design.rho_units for one in found),
             left=tuple(1.0 - one.accrued / design.rho_units for one in found),
             steps=tuple(one.plan.steps for one in found),
+            again=tuple(one.plan.again or 0 for one in found),
             signal=tuple(one.plan.signal for one in found),
         )
 
@@ -258,6 +271,7 @@ class LoadSeries:
         ----------
         profiles : Profiles
             Average day of each customer in this period, with the attributes that the series names.
+            Erased customers who have not returned are refused (`ErasedCustomersError`).
             Profiles that state other days (`Profiles.period`) are refused; for profiles that state
             none, an `UnstatedDaysWarning` is issued.
         period : str or None
@@ -270,7 +284,7 @@ class LoadSeries:
             noise is drawn again.
         recluster : bool
             Find the segments anew in this period: a public decision, at the price of
-            `segment_prices`. Clusters get new numbers.
+            `segment_prices`. Each has the number of the nearest one before.
         published_at : datetime or None
             Time that the manifest states; None is now. A server states the time of the order: how
             long a computation takes depends on the rows.
@@ -281,10 +295,13 @@ class LoadSeries:
             raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             manifests, past = self._past(folder)
-            last = past.released[-1] if past.periods else -1
-            place = last + 1 if period is None else self.request.period_of(period)
-            self.request.check_period(place, after=last, days=profiles.period)
+            after = max(past.released, default=-1)
+            place = after + 1 if period is None else self.request.period_of(period)
+            self.request.check_period(place, released=past.released, days=profiles.period)
             stated = stated_days(profiles.period)
+            out = series_erasure.still_erased(self.folder)  # keyed hashes
+            if back := out and out & {*customer_names(profiles.customer_ids, key=folder.key.names)}:
+                raise ErasedCustomersError(len(back))
             check_signer(manifests, key)
             check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
@@ -298,10 +315,9 @@ class LoadSeries:
                     state=pending,
                     recluster=recluster,
                 )
-            except SeriesStateError:  # after a charge: the attempt stays
-                raise
-            except WattveilError:  # before any charge: nothing was drawn
-                folder.withdraw()
+            except WattveilError as error:
+                if not isinstance(error, SeriesStateError):  # before any charge: nothing was drawn
+                    folder.withdraw()
                 raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
             manifest = build_manifest(
@@ -319,21 +335,30 @@ class LoadSeries:
             raise InvalidParameterError("series", "one with at least one released period", "none")
         return SeriesResult(request=self.request, released=released)
 
-    def erase(self, customer_ids: Iterable[str]) -> None:
+    def erase(self, customer_ids: Iterable[str]) -> series_erasure.Erasure:
         """Delete what the state holds of these customers, except the odometers of their hashes.
 
-        A customer that returns under the same id does not start afresh.
+        A receipt names the hashes: `add` refuses these customers until `readmit`. A customer that
+        returns under the same id does not start afresh.
         """
         self._check_open()
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             self._past(folder)
             names = customer_names(customer_ids, key=folder.key.names)
+            receipt = series_erasure.erasure_record(folder, names)
             pending = folder.begin(None)
             for kind in folder.head.files:
                 with pending.keeping(kind) as keep:
                     for block in pending.blocks(kind):
                         keep(without_records(block, names))
             pending.commit(manifest_sha256=folder.head.manifest_sha256)
+            return series_erasure.write_receipt(folder, receipt)
+
+    def readmit(self, customer_ids: Iterable[str]) -> None:
+        """State that erased customers have returned: `add` accepts them, until the next erasure."""
+        with SeriesFolder.open(self.folder, self.secrets) as folder:
+            names = customer_names(customer_ids, key=folder.key.names)
+            series_erasure.note_return(folder, names)
 
     def close(self, reason: str, *, key: Ed25519PrivateKey | None = None) -> Deleted:
         """End the series and delete its private state; it can never be continued.

@@ -8,7 +8,7 @@
     HOME.lock       held by a period, the end of the series, or a backup
     HOME.closed     written before anything is deleted: no period begins after it
     HOME.*          any other is unfinished: of a first period, or of a restore
-    ../series.unused/ID  from the opening of a series until its folder is made: there is no state
+    ../series.unused/ID  from the opening of a series until its first state: there is none
 
 A server stores a period in its ledger after it is computed here. So the folder has the stored
 periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
@@ -16,9 +16,12 @@ other folder is a copy of another time, and is refused. Nothing of a period is s
 stored, so that one that was begun and not completed is drawn again.
 """
 
+import errno
 import fcntl
+import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -40,13 +43,23 @@ from wattveil.bundle.series_bundle import Manifest, read_manifest
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
 from wattveil.engines.series_folder import SeriesFolder, period_folder
-from wattveil.errors import InvalidFileError, PeriodRefusedError, WattveilError
+from wattveil.errors import (
+    ErasedCustomersError,
+    InvalidFileError,
+    PeriodRefusedError,
+    WattveilError,
+)
 from wattveil.profiles import Profiles
 from wattveil.release.load_series import ReleasedSeries
 from wattveil.release.series_noise import check_noise
 
 SERIES, SECRETS = "series", "secrets"
 _RESTORE = "restore the folder of series, or close the series"
+_MAX_WAITING_SECONDS, _MAX_REQUEST_SECONDS = 1.0, 5.0
+"""Time that a period, and an erasure or the end of a series, wait for another user of its folder.
+A period returns to the queue then, so that it occupies no compute process. A request has waited for
+such a process before, and proxies wait a minute."""
+_POLL_SECONDS = 0.05
 _DAMAGED = (OSError, LookupError, TypeError, ValueError, WattveilError)
 """Errors of files that are damaged or missing."""
 
@@ -63,30 +76,31 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
 
 
 def erase_customers(
-    home: Path, customer_ids: Collection[str], *, has_begun: bool, is_computing: bool
-) -> None:
+    home: Path, customer_ids: Collection[str], *, has_begun: bool, has_stored: bool
+) -> list[str]:
     """Delete what the private state holds of these customers, except their odometers.
 
-    A series of which no period ``has_begun`` has no state. Nor has one that is unused: its periods
-    have failed before it was made. A first period that ``is_computing`` may have read these
-    customers already. If the state of any other series is missing, it may be on a disk that is not
-    mounted. Both are refused.
+    A period reads its file while it holds the lock. So one that has read these customers is
+    completed first, and they are deleted from its state. Returns the periods of the state: any
+    other one reads its file afterwards, and may store the customers again.
     """
-    # No lock is left where the disk may not be mounted: closing would conclude that it is.
-    if not home.exists():
-        if is_computing:
-            way_out = "erase again when it is stored or has failed"
-            raise PeriodRefusedError("its first period is being computed", way_out)
-        if is_unused(home):
-            return
-        if has_begun:
-            raise PeriodRefusedError("its folder is missing", _RESTORE)
-    with _held(home):
+    if _may_be_elsewhere(home, has_begun=has_begun, has_stored=has_stored):
+        raise PeriodRefusedError("its folder is missing", _RESTORE)
+    # Without a lock no period has read a file. None is left where a disk may not be mounted.
+    if not (home.exists() or _unfinished(home) or _lock(home).exists()):
+        return []
+    with _held_soon(home):
+        periods = []
         if home.exists():
-            LoadSeries(home / SERIES, secrets=home / SECRETS).erase(customer_ids)
+            series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+            series.erase(customer_ids)
+            periods = [str(read_manifest(bundle)["label"]) for bundle in series.bundles]
+        elif not has_stored:
+            note_unused(home)  # before what shows that the disk is mounted is deleted
         if not _delete_unfinished(home):
             problem = "an unfinished copy of its folder cannot be deleted"
             raise PeriodRefusedError(problem, "delete it")
+    return periods
 
 
 def note_unused(home: Path) -> None:
@@ -95,9 +109,16 @@ def note_unused(home: Path) -> None:
     The note is not on the disk of the series, which may not be mounted. Without it, a state is
     presumed.
     """
-    with suppress(OSError):
-        _unused(home).parent.mkdir(mode=0o700, exist_ok=True)
-        _unused(home).touch(mode=0o600)
+    _unused(home).parent.mkdir(mode=0o700, exist_ok=True)
+    _unused(home).touch(mode=0o600)
+    _force_to_disk(_unused(home).parent)
+
+
+def note_new(home: Path) -> None:
+    """Note that a series has no private state, unless a first period has just begun to make one."""
+    note_unused(home)
+    if home.exists() or _new(home).exists():
+        forget_unused(home)
 
 
 def is_unused(home: Path) -> bool:
@@ -107,9 +128,21 @@ def is_unused(home: Path) -> bool:
 
 def forget_unused(home: Path) -> None:
     """Delete the note, durably: from now on there may be a state."""
-    if is_unused(home):
-        _unused(home).unlink()
+    _unused(home).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
         _force_to_disk(_unused(home).parent)
+
+
+def _may_be_elsewhere(home: Path, *, has_begun: bool, has_stored: bool) -> bool:
+    """Whether the private state of a series may be on a disk that is not mounted.
+
+    A series of which no period ``has_begun`` has no state. Nor has one that is unused: its periods
+    have failed before it was made. A note is not believed if the ledger ``has_stored`` a period. A
+    lock shows nothing: a period leaves it on an empty mount point too.
+    """
+    places = (home, _new(home), home, _closed(home))  # the second may be renamed to the third
+    on_disk = any(path.exists() for path in places)
+    return has_begun and not on_disk and (has_stored or not is_unused(home))
 
 
 def publish_period(
@@ -133,26 +166,33 @@ def publish_period(
     hashes of profiles of other people, whose budget would not be charged. The file is read once:
     the hash is that of the rows that are released.
     """
-    (fingerprint, content), add = _adding(profiles, fingerprint_key)
-    if fingerprint in others:
-        raise InvalidFileError(profiles, "content", "profiles of this data set", "of another")
     try:
-        _publish(
-            home,
-            request,
-            out,
-            add=partial(
-                add,
+        with _held(home, seconds=_MAX_WAITING_SECONDS):  # before it reads: see `erase_customers`
+            if _closed(home).exists():  # before anything of a customer is written
+                raise PeriodRefusedError("the series is closed", "open another one")
+            (fingerprint, content), add = _adding(profiles, fingerprint_key)
+            if fingerprint in others:
+                rule = "profiles of this data set"
+                raise InvalidFileError(profiles, "content", rule, "of another")
+            _publish(
+                home,
+                request,
+                out,
+                add=partial(
+                    add,
+                    period=period,
+                    key=key,
+                    again=True,
+                    recluster=recluster,
+                    published_at=published_at,
+                ),
                 period=period,
-                key=key,
-                again=True,
-                recluster=recluster,
-                published_at=published_at,
-            ),
-            period=period,
-            content=content,
-            stored=stored,
-        )
+                content=content,
+                stored=stored,
+            )
+    except ErasedCustomersError:  # before anything was drawn
+        problem = "the file of this period contains customers who were erased from the series"
+        raise PeriodRefusedError(problem, "remove them from it, and add the period again") from None
     except FileNotFoundError as error:
         if error.filename is None or home not in Path(error.filename).parents:
             raise  # of a disk that is missing, perhaps for a moment
@@ -173,24 +213,21 @@ def _publish(
     stored: Mapping[str, Path],
 ) -> None:
     """Copy the bundle of a period that is committed, or add it first."""
-    with _held(home):
-        if _closed(home).exists():  # before anything of a customer is written
-            raise PeriodRefusedError("the series is closed", "open another one")
-        series = _opened(home, request, is_new=not stored)
-        with SeriesFolder.open(series.folder, series.secrets):
-            pass  # finishes or discards what a crash left
-        found = [read_manifest(bundle) for bundle in series.bundles]
-        due = [read_manifest(bundle) for bundle in stored.values()]
-        if found[:-1] == due and found and found[-1]["label"] == period:
-            _check_drawn_from(home, period, content)
-            bundle = series.bundles[-1]
-        elif found == due:
-            _note(_drawn_from(home), f"{period} {content}")
-            bundle = add(series)
-        else:
-            problem = "its periods are not those of the ledger (an older or another copy)"
-            raise PeriodRefusedError(problem, _RESTORE)
-        _copy_files(bundle, out)
+    series = _opened(home, request, is_new=not stored)
+    with SeriesFolder.open(series.folder, series.secrets):
+        pass  # finishes or discards what a crash left
+    found = [read_manifest(bundle) for bundle in series.bundles]
+    due = [read_manifest(bundle) for bundle in stored.values()]
+    if found[:-1] == due and found and found[-1]["label"] == period:
+        _check_drawn_from(home, period, content)
+        bundle = series.bundles[-1]
+    elif found == due:
+        _note(_drawn_from(home), f"{period} {content}")
+        bundle = add(series)
+    else:
+        problem = "its periods are not those of the ledger (an older or another copy)"
+        raise PeriodRefusedError(problem, _RESTORE)
+    _copy_files(bundle, out)
 
 
 def _check_drawn_from(home: Path, period: str, content: str) -> None:
@@ -277,16 +314,18 @@ def close_series(
     published: then none is deleted, and the statement says that it may not be complete. The state
     of a series of which a period ``has_begun`` may be on a disk that is not mounted.
     """
-    # A computation leaves its lock.
-    if has_begun and not (home.exists() or _lock(home).exists() or is_unused(home)):
+    if _may_be_elsewhere(home, has_begun=has_begun, has_stored=lost or bool(stored)):
         return ClosedSeries(is_deleted=False, is_stated=not stored)
-    with _held(home):
+    with _held_soon(home):
         _note(_closed(home), "")  # a period that waits for the lock must not begin
         is_deleted = _delete_unfinished(home)
         if not home.exists():  # it has no period, unless its folder was lost
             return ClosedSeries(is_deleted, is_stated=not stored)
         is_deleted &= _delete(home)
         _drawn_from(home).unlink(missing_ok=True)
+        for folder in (home / SERIES, home):
+            if folder.exists():
+                _force_to_disk(folder)  # a confirmed deletion survives a crash
         try:
             _state_end(home, reason, stored=stored, lost=lost, key=key)
         except _DAMAGED:
@@ -326,15 +365,22 @@ def _delete(home: Path) -> bool:
 
 def _delete_unfinished(home: Path) -> bool:
     """Delete unfinished copies of the folder of a series; return whether none is left."""
-    kept = {_lock(home), _closed(home)}
-    found = [path for path in home.parent.glob(f"{home.name}.*") if path not in kept]
+    found = _unfinished(home)
     for path in found:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(OSError):
                 path.unlink()
+    if found:
+        _force_to_disk(home.parent)
     return not any(path.exists() for path in found)
+
+
+def _unfinished(home: Path) -> list[Path]:
+    """Return unfinished copies of the folder of a series: of a first period, or of a restore."""
+    kept = {_lock(home), _closed(home)}
+    return [path for path in home.parent.glob(f"{home.name}.*") if path not in kept]
 
 
 def _state_end(
@@ -380,12 +426,35 @@ def copy_series(home: Path, target: Path) -> bool:
 
 
 @contextmanager
-def _held(home: Path) -> Iterator[None]:
-    """Wait for other users of a folder on this server: periods, the end, a backup."""
+def _held(home: Path, *, seconds: float = math.inf) -> Iterator[None]:
+    """Wait for other users of a folder on this server: periods, the end, a backup.
+
+    After so many seconds there is a `BlockingIOError`: a holder that hangs, with its disk, must not
+    stop what has nothing to do with this series.
+    """
     home.parent.mkdir(mode=0o700, exist_ok=True)
+    until = time.monotonic() + seconds
     with _lock(home).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_POLL_SECONDS)
         yield
+
+
+@contextmanager
+def _held_soon(home: Path) -> Iterator[None]:
+    """Wait for other users of a folder as long as a request may; then refuse."""
+    try:
+        with _held(home, seconds=_MAX_REQUEST_SECONDS):
+            yield
+    except BlockingIOError:
+        problem = "a period is being computed, or a backup is being made"
+        raise PeriodRefusedError(problem, "try again later") from None
 
 
 def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
@@ -393,13 +462,18 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
     if not home.exists():
         if not is_new:
             raise PeriodRefusedError("its folder is missing", _RESTORE)
-        forget_unused(home)
         new = _new(home)
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(mode=0o700, parents=True)
+        if not (new.exists() or is_unused(home)):  # a period has made one, and was not stored
+            raise FileNotFoundError(errno.ENOENT, "the disk of its folder is missing", str(home))
+        new.mkdir(mode=0o700, exist_ok=True)
+        for unfinished in new.iterdir():
+            shutil.rmtree(unfinished)
+        _force_to_disk(home.parent)
+        forget_unused(home)  # after the folder is made: one of the two is always there
         LoadSeries.begin(new / SERIES, request, secrets=new / SECRETS)
         new.rename(home)
         _force_to_disk(home.parent)
+    forget_unused(home)  # which a restore may have left
     series = LoadSeries(home / SERIES, secrets=home / SECRETS)
     if series.request != request:
         raise PeriodRefusedError("it has other choices", _RESTORE)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from wattveil.bundle.verify.verify_bundle import VerificationReport
     from wattveil.numerics.synthesis import SyntheticModel
     from wattveil.numerics.synthesis.year_model import YearModel
+    from wattveil.products.mean_load import MeanLoad
+    from wattveil.products.released_channel import LabelChannel
     from wattveil.products.tables import Table
     from wattveil.web.curves import Chart, Curve
 
@@ -66,7 +68,9 @@ class ReleaseTables(ChartedResult):
             raise InvalidParameterError("table", "with load curves", table, text=text)
         return chart_figure(chart)
 
-    def compare(self, a: "Compared", b: "Compared") -> "Comparison":
+    def compare(
+        self, a: "Compared", b: "Compared", other: "ReleaseTables | None" = None
+    ) -> "Comparison":
         """Return difference and ratio of two released load curves, with 95 % intervals.
 
         Errors of the two are taken to be independent: docs/guides/analyst.md has the measured
@@ -76,11 +80,58 @@ class ReleaseTables(ChartedResult):
         ----------
         a, b
             Numbers of segments; pairs such as ``("home", 0)`` if segments are by group; or names of
-            groups, for their mean load.
+            groups, for their mean load; ``"all"`` is that of a release without groups.
+        other
+            The release of b, such as that of the next year, with the same slots; a and b are then
+            names of groups, or ``"all"`` for the mean load of all groups of a release. None: both
+            are of this release.
         """
         from wattveil.bundle.comparison import compare  # noqa: PLC0415 - slow to load
 
-        return compare(self, a, b)
+        return compare(self, a, b, other=other)
+
+    def mean_load(self) -> "MeanLoad":
+        """Return the mean load of all customers with standard errors and 95 % intervals.
+
+        Its table ``slots`` has one row per slot, ``mean`` the mean over all slots. Of a release by
+        group it is the mean of the listed groups, weighted by their released numbers of customers.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the release has no mean load, or an aggregation rule suppresses every group.
+        """
+        from wattveil.products.mean_load import mean_load, why_no_mean_load  # noqa: PLC0415 - slow
+
+        needed = {"groups", "load_shapes"}
+        tables = {name: self._table(name) for name in self.tables if name in needed}
+        if text := why_no_mean_load(self.manifest["request"], tables):
+            rule = "of a release with mean load"
+            raise InvalidParameterError("bundle", rule, self.manifest["title"], text=text)
+        return mean_load(tables)
+
+    def label_channel(self) -> "LabelChannel":
+        """Return what published labels say: probabilities given the segment, and given the label.
+
+        Its table ``channel`` has the probability of each published label given the true segment,
+        ``posterior`` that of each segment given the label, with the released sizes as prior, and
+        ``no_readings`` that of each label for a listed customer without readings.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the release has no randomised labels.
+        """
+        from wattveil.products.released_channel import channel_of  # noqa: PLC0415 - slow to load
+
+        for record in self.manifest["products"]:
+            if record["name"] == "labels" and "channel" in record:
+                found = channel_of(record, {"cluster_sizes": self._table("cluster_sizes")})
+                if found is not None:
+                    return found
+        text = "this release has no randomised labels, and so no channel"
+        rule = "of a release with randomised labels"
+        raise InvalidParameterError("bundle", rule, self.manifest["title"], text=text)
 
     def population_intervals(self) -> "pa.Table":
         """Return 95 % intervals of the mean load of the population that the customers represent.
@@ -118,8 +169,10 @@ class ReleaseTables(ChartedResult):
         return " ".join([sentence, *choice_banners(self.manifest)])
 
     def _notes(self) -> Sequence[str]:
+        title, release_id = (self.manifest.get(name) for name in ("title", "release_id"))
+        notes = [f"{title}. Release {release_id}."] if title and release_id else []
         is_empty = set(_CURVES) & set(self.tables) and not self._chart().curves
-        return [self._nothing_to_plot()] if is_empty else []
+        return [*notes, self._nothing_to_plot()] if is_empty else notes
 
     def _nothing_to_plot(self) -> str:
         """Return why there is no curve: the rule suppresses every group, or no table has one."""
@@ -144,7 +197,9 @@ class ReleaseTables(ChartedResult):
         if not drawable:
             return Chart([], "")
         chosen = name or drawable[0]
-        drawn = self._clusters() if chosen == "centroids" else curves(self._table(chosen))
+        drawn = (
+            self._clusters() if chosen == "centroids" else self._named(curves(self._table(chosen)))
+        )
         if chosen == "load_duration":
             is_day = self.manifest["profiles"]["grid"]["split"] == "day"
             period = "average day" if is_day else "time"
@@ -152,14 +207,24 @@ class ReleaseTables(ChartedResult):
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
 
+    def _named(self, drawn: "list[Curve]") -> "list[Curve]":
+        """Return the curves of groups with labels such as ``has_ev: yes``."""
+        from wattveil.products.group_labels import request_labels  # noqa: PLC0415 - slow to load
+
+        labels = request_labels(self.manifest["request"])
+        return [one._replace(name=labels.get(one.group, one.group)) for one in drawn]
+
     def _clusters(self) -> "list[Curve]":
         """Return the curves of clusters; those that noise may explain are marked."""
         from wattveil.products.segments import segments  # noqa: PLC0415 - slow to load
 
         sizes = self._table("cluster_sizes") if "cluster_sizes" in self.tables else None
         drawn = []
-        for one in segments(self._table("centroids"), sizes):
-            curve = one.curve._replace(name=f"segment {one.curve.name}")
+        found = segments(self._table("centroids"), sizes)
+        several = len({one.group for one in found}) > 1
+        for one, named in zip(found, self._named([one.curve for one in found]), strict=True):
+            group = f" ({named.name})" if several else ""
+            curve = one.curve._replace(name=f"segment {one.curve.number}{group}")
             if not one.is_supported and one.customers is not None and one.customers_std is not None:
                 curve = curve.unsupported(one.customers, one.customers_std)
             drawn.append(curve)

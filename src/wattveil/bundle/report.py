@@ -10,12 +10,20 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import choice_banners, citation, noise_text, period_text, weaknesses
+from wattveil.bundle.card import (
+    all_warnings,
+    choice_banners,
+    citation,
+    noise_text,
+    number_of_gaussian_parts,
+    period_text,
+)
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest, choice_of
 from wattveil.bundle.statistical_bias import INCLUDED, NOISE
 from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.products.group_labels import labelled, request_labels
 from wattveil.products.load import MEAN_LOAD_ERROR
 from wattveil.products.product import Product
 from wattveil.products.registry import product_named
@@ -33,6 +41,9 @@ class ReportSection(NamedTuple):
     population: str
     """Which customers it counts; empty if the release has no groups."""
     figures: Sequence[ReportFigure]
+    text: str = ""
+    table: PageTable | None = None
+    """Below the figures, if there are any."""
 
 
 def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
@@ -43,6 +54,8 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
     choice = choice_of(manifest)
     products = [product_named(one["name"], choice.request.tier) for one in manifest["products"]]
     products.sort(key=lambda product: not product.is_first_in_report)
+    labels = request_labels(manifest["request"])
+    tables = {name: labelled(table, labels) for name, table in tables.items()}
     headlines = [product.headline(tables, choice) for product in products]
     return render_file(
         "report.html",
@@ -60,7 +73,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
             *_achieved_facts(manifest),
             (guarantee["epsilon"], f"{_epsilon_name(manifest)} at delta {guarantee['delta']}"),
         ],
-        warnings=weaknesses(manifest),
+        warnings=all_warnings(manifest),
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
         quality=_quality_table(manifest, products, tables),
@@ -91,26 +104,27 @@ def _epsilon_name(manifest: Manifest) -> str:
 def _plain_guarantee(guarantee: Guarantee) -> str:
     """Return the guarantee in plain words; the exact statement follows further below."""
     factor = guarantee.sentence.partition("at most ")[2].partition(" p")[0]
-    is_global = guarantee.tier is Tier.GLOBAL
-    scope = "" if is_global else "For this data set alone, treating its noise scale as known, "
-    text = (
-        f"{scope}including or excluding the data of one {guarantee.unit} changes the"
+    if guarantee.tier is not Tier.GLOBAL:
+        return f"This is not differential privacy. {guarantee.sentence}"
+    return (
+        f"Including or excluding the data of one {guarantee.unit} changes the"
         f" probability of any result in this report by a factor of at most {factor}"
         f" (epsilon {guarantee.epsilon:g}), plus at most {guarantee.delta:g} (delta)."
     )
-    if not is_global:
-        text += " This is not differential privacy: the noise scale is computed from the data."
-    return text[0].upper() + text[1:]
 
 
 def _sections(
     products: Sequence[Product], manifest: Manifest, tables: Mapping[str, Table]
 ) -> Iterator[ReportSection]:
-    """Yield a section for each product that has figures."""
+    """Yield a section for each product that has figures or a text."""
     choice = choice_of(manifest)
+    records = {record["name"]: record for record in manifest["products"]}
     for product in products:
-        if figures := [*product.figures(tables, choice)]:
-            yield ReportSection(product.title, product.population(choice.request), figures)
+        figures = [*product.figures(tables, choice)]
+        text, table = product.report_text(records[product.name], tables)
+        if figures or text:
+            whose = product.population(choice.request)
+            yield ReportSection(product.title, whose, figures, text, table)
 
 
 def _planned(record: Mapping[str, Any]) -> dict[str, str]:
@@ -171,6 +185,7 @@ def quality_rows(
 ) -> Iterator[QualityRow]:
     """Yield planned and achieved qualities; ``errors`` are those that tables show."""
     known = {**released_errors(manifest), **errors}
+    labels = request_labels(manifest["request"])
     for record in manifest["products"]:
         planned, found = _planned(record), record.get("achieved", [])
         counted = {one["quantity"] for one in found}
@@ -178,7 +193,8 @@ def quality_rows(
             if name not in counted:
                 yield QualityRow(record["name"], name, value, known.get(name, ""))
         for one in found:
-            name = one["quantity"] + ("" if one["group"] == "all" else f", {one['group']}")
+            group = labels.get(one["group"], "")  # not of all customers
+            name = one["quantity"] + (f", {group}" if group else "")
             achieved = f"{one['count']} of {one['of']}"
             yield QualityRow(record["name"], name, planned.get(one["quantity"], ""), achieved)
 
@@ -191,10 +207,17 @@ def released_errors(manifest: Mapping[str, Any]) -> dict[str, str]:
     noise.sort(key=lambda one: float(one["value"]))
     largest = number_text(noise[-1])
     if len(noise) > 1:  # what was planned is of a group of mean size
-        name = noise[-1]["quantity"].partition(", ")[2]
+        name = _quantity_text(noise[-1]["quantity"], request_labels(manifest["request"]))
+        name = name.partition(", ")[2]
         lowest = format_number(float(noise[0]["value"]))
         largest = f"{lowest} to {largest} by group, largest: {name}"
     return {MEAN_LOAD_ERROR: largest}
+
+
+def _quantity_text(quantity: str, labels: Mapping[str, str]) -> str:
+    """Return a quantity of the manifest with the label of its group, if it is of one."""
+    name, comma, group = quantity.partition(", ")
+    return f"{name}{comma}{labels.get(group, group)}"
 
 
 def number_text(one: Mapping[str, Any]) -> str:
@@ -206,8 +229,15 @@ def number_text(one: Mapping[str, Any]) -> str:
 
 def _bias_table(manifest: Manifest) -> PageTable:
     """Return bias and errors: privacy noise and sampling error apart."""
+    labels = request_labels(manifest["request"])
     rows = [
-        (one["source"], one["quantity"], one["kind"], number_text(one), one["basis"])
+        (
+            one["source"],
+            _quantity_text(one["quantity"], labels),
+            one["kind"],
+            number_text(one),
+            one["basis"],
+        )
         for one in manifest["bias"]
     ]
     head = ("source", "quantity", "kind", "number", "how it is known")
@@ -219,7 +249,7 @@ def _budget(manifest: Manifest) -> ReportFigure:
         "The budget was allocated before anything was computed. The bar shows the share of each"
         " product in the privacy cost (rho)."
     )
-    if sum(int(part["grant"]["rho_units"]) > 0 for part in manifest["products"]) > 1:
+    if number_of_gaussian_parts(manifest) > 1:
         caption += (
             " Costs add up in rho, not in epsilon: the standalone epsilons of the products add up"
             " to more than the epsilon of the release."

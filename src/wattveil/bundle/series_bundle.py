@@ -24,7 +24,7 @@ from wattveil.bundle.keys import canonical, sign
 from wattveil.bundle.series_report import series_report
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import CLIPPED, SeriesResult, raw_tables, read_period
-from wattveil.bundle.series_segments import FOUND_RAW, STEP_RAW, found_labels
+from wattveil.bundle.series_segments import FOUND_RAW, STEP_RAW, found_labels, planned_labels
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.accounting import Composition
@@ -84,11 +84,14 @@ def build_manifest(
         "series": series,
         "title": request.title,
         "curator": request.curator,
+        "region": request.region,
+        "contact": request.contact,
         "period": last.period + 1,
         "periods": design.horizon,
         "label": request.label(last.period),
         "skipped": [request.label(place) for place in skipped],
         "segments_found_in": found_labels(request, released),
+        "segments_planned_in": planned_labels(request, released),
         "previous_sha256": previous,
         "request": to_plain(request),
         "request_sha256": request.sha256,

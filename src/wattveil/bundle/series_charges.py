@@ -16,8 +16,9 @@ from wattveil.arrays import Floats
 from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
+from wattveil.products.findings import same_numbers
 from wattveil.release.load_series import LENGTHS, LOAD, LoadPeriod, ReleasedSeries
-from wattveil.release.segment_series import SegmentPeriod, found_in, period_units
+from wattveil.release.segment_series import SegmentPeriod, found_in, numbered, period_units
 
 _FIRST = re.compile("number of customers|sizes|customers by group|sums of load")
 """Draws of the first estimate."""
@@ -74,6 +75,11 @@ def _other_problems(released: ReleasedSeries, place: int) -> Iterator[str]:
     begun, tags = found_in(past), re.compile(rf"{_prefix(one)}, ({_STEP}|sizes)")
     if one.segments.first is not None:
         begun, tags = (*begun, one.period), _FOUND
+        due = numbered(design.segments, past, one.segments).first
+        if due is None or not same_numbers(one.segments.first.centres, due.centres):
+            yield "segments: not numbered by those before"
+    elif design.segments.is_due(one.period, begun):
+        yield "segments: followed, but the plan finds them"
     units = period_units(design.segments, past, one.period, begun)
     yield from _part_problems("segments", after, tags, units)
 

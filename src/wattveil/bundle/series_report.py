@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from plotly.graph_objects import Figure
 
+from wattveil.arrays import Floats
 from wattveil.bundle.series_result import SeriesResult
 from wattveil.products.curve_figures import common_limits
+from wattveil.products.group_labels import group_labels
 from wattveil.web.charts import (
     TWO_SIDED_95,
     ReportFigure,
@@ -18,12 +21,14 @@ from wattveil.web.charts import (
 from wattveil.web.curves import slot_labels
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, render_file
+from wattveil.web.svg_charts import HOLLOW
 
 _MEAN = (
     "Mean load of a customer by period, with bands of 1.96 standard errors of noise, clipping and"
     " the filter over periods, which covered 92 to 98 % in tests on homes. Customers far above the"
     " typical load are clipped, and bands do not cover their load. The last point is new; earlier"
-    " ones are revised by what was released since."
+    " ones are revised by what was released since. Hollow points on a dashed line are interpolated:"
+    " nothing was released for these periods."
 )
 _DAY = (
     "Mean day of the newest period and, thin, of the same period a year before where there is one."
@@ -72,26 +77,39 @@ def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
     )
 
 
+def series_groups(result: SeriesResult) -> list[str]:
+    """Return the labels of the groups."""
+    design = result.released.design
+    groups = [str(group) for group in design.groups]
+    labels = group_labels(next(iter(design.levels), None), groups)
+    return [labels[group] for group in groups]
+
+
 def _levels(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the mean load of each group over periods."""
     mean = result.load_kw.mean(axis=2)
     std = np.sqrt(np.square(result.std_kw).mean(axis=2))
-    for place, group in enumerate(result.released.design.groups):
-        yield _over_periods(result.periods, str(group), mean[place], std[place], place, "kW", _MEAN)
+    for place, group in enumerate(series_groups(result)):
+        yield _over_periods(
+            result.periods, result.skipped, group, mean[place], std[place], place, "kW", _MEAN
+        )
 
 
 def _counts(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the numbers of customers of each group over periods."""
     for name in result.released.design.counted:
         mean, std = result.customers(name)
-        for place, group in enumerate(result.released.design.groups):
+        for place, group in enumerate(series_groups(result)):
             title = f"{group}: {name}"
             caption = "Numbers of customers with 95 % bands."
-            yield _over_periods(result.periods, title, mean[place], std[place], place, "", caption)
+            yield _over_periods(
+                result.periods, result.skipped, title, mean[place], std[place], place, "", caption
+            )
 
 
 def _over_periods(  # noqa: PLR0917 - one chart
     periods: Sequence[str],
+    skipped: frozenset[str],
     title: str,
     mean: Any,  # noqa: ANN401 - arrays
     std: Any,  # noqa: ANN401 - arrays
@@ -107,8 +125,7 @@ def _over_periods(  # noqa: PLR0917 - one chart
     else:  # the band of one period would have no width
         wide = np.repeat([low, high], 2, axis=1)
         add_band(figure, [-0.1, 0.1], *wide, colour=colour(place))
-    style = {"color": colour(place)}
-    figure.add_scatter(x=along, y=mean, mode="lines+markers", line=style, name=title)
+    _add_points(figure, periods, skipped, mean, colour(place))
     step = max(mean.size // 4, 1)
     figure.update_xaxes(
         tickvals=along[::step],
@@ -120,10 +137,32 @@ def _over_periods(  # noqa: PLR0917 - one chart
     return ReportFigure(title, figure, caption, alt=f"{title}, newest period: {last}")
 
 
+def _add_points(
+    figure: Figure, periods: Sequence[str], skipped: frozenset[str], mean: Floats, ink: str
+) -> None:
+    """Draw one marker per period; those of skipped periods are hollow, on a dashed line."""
+    figure.add_scatter(
+        x=list(range(mean.size)),
+        y=mean,
+        mode="lines+markers",
+        line={"color": ink, "dash": "dash" if skipped else "solid"},
+        marker={
+            "color": ink,
+            "symbol": [HOLLOW if one in skipped else "circle" for one in periods],
+        },
+    )
+    for at in range(1, mean.size):
+        if skipped and skipped.isdisjoint(periods[at - 1 : at + 1]):
+            ends = slice(at - 1, at + 1)
+            figure.add_scatter(
+                x=[at - 1, at], y=mean[ends], mode="lines", line={"color": ink}, hoverinfo="skip"
+            )
+
+
 def _days(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the mean day of each group in the newest period."""
     per_year = result.released.design.periods_per_year
-    for place, group in enumerate(result.released.design.groups):
+    for place, group in enumerate(series_groups(result)):
         figure = new_figure(height=180, legend=False)
         curves, errors = result.load_kw[place], result.std_kw[place]
         along = list(range(curves.shape[1]))
@@ -139,22 +178,22 @@ def _days(result: SeriesResult) -> Iterator[ReportFigure]:
             )
         figure.update_yaxes(title_text="kW")
         label_times(figure, slot_labels(len(along), len(along)))
-        yield ReportFigure(str(group), figure, _DAY)
+        yield ReportFigure(group, figure, _DAY)
 
 
 def _durations(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the load duration curve of each group in the newest period."""
-    for place, group in enumerate(result.released.design.groups):
+    for place, group in enumerate(series_groups(result)):
         figure = new_figure(height=180, legend=False)
         load, errors = (part[place, -1] for part in result.duration)
         along = [100.0 * (rank + 0.5) / load.size for rank in range(load.size)]
         low, high = load - TWO_SIDED_95 * errors, load + TWO_SIDED_95 * errors
         add_band(figure, along, low, high, colour=colour(place))
         style = {"color": colour(place)}
-        figure.add_scatter(x=along, y=load, mode="lines", line=style, name=str(group))
+        figure.add_scatter(x=along, y=load, mode="lines", line=style, name=group)
         figure.update_yaxes(title_text="kW")
         figure.update_xaxes(title_text="% of the average day at or above")
-        yield ReportFigure(str(group), figure, _DURATION)
+        yield ReportFigure(group, figure, _DURATION)
 
 
 def _shapes(result: SeriesResult) -> Iterator[ReportFigure]:
@@ -168,9 +207,11 @@ def _shapes(result: SeriesResult) -> Iterator[ReportFigure]:
         along, style = list(range(curves.shape[1])), {"color": colour(place)}
         add_band(figure, along, low, high, colour=colour(place))
         figure.add_scatter(x=along, y=curves[-1], mode="lines", line=style, name="newest")
-        if len(curves) > 1:
+        if found.found_at < len(curves) - 1:
             thin = {**style, "dash": "dash", "width": 1}
-            figure.add_scatter(x=along, y=curves[0], mode="lines", line=thin, name="as found")
+            figure.add_scatter(
+                x=along, y=curves[found.found_at], mode="lines", line=thin, name="as found"
+            )
         label_times(figure, slot_labels(len(along), len(along)))
         figure.update_yaxes(range=limits)
         yield ReportFigure(f"Segment {place}", figure, _SHAPE)
@@ -183,7 +224,7 @@ def _sizes(result: SeriesResult) -> Iterator[ReportFigure]:
     limits = common_limits([(size - reach, size + reach)])
     for place, (mean, std) in enumerate(zip(*found.sizes, strict=True)):
         title = f"Segment {place}: customers"
-        chart = _over_periods(found.periods, title, mean, std, place, "", _SIZE)
+        chart = _over_periods(found.periods, result.skipped, title, mean, std, place, "", _SIZE)
         chart.figure.update_yaxes(range=limits)
         yield chart
 
@@ -205,12 +246,12 @@ def _trend_table(result: SeriesResult) -> PageTable:
     rows = []
     for quantity, found in result.trends().items():
         low, high = found.band
-        for place, group in enumerate(result.released.design.groups):
+        for place, group in enumerate(series_groups(result)):
             seen = (
                 "change" if low[place] > 0.0 or high[place] < 0.0 else "not distinguishable from 0"
             )
             band = f"{low[place]:+.4f} to {high[place]:+.4f}"
             visible = f"{found.smallest_visible[place]:.4f}"
-            rows.append((quantity, str(group), f"{found.slope[place]:+.4f}", band, visible, seen))
+            rows.append((quantity, group, f"{found.slope[place]:+.4f}", band, visible, seen))
     head = ("load", "group", "kW per year", "95 % band", "smallest change that could be seen", "")
     return PageTable("", head, rows, text_columns=(0, 1, 3, 5))

@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import re
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -15,7 +16,14 @@ from wattveil.engines.series_folder import KIND, KIND_RULE
 from wattveil.errors import AlreadyExistsError, InvalidParameterError
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
-from wattveil.products.request import Delta, Epsilon, GroupName, Line, ReleaseRequest
+from wattveil.products.request import (
+    NOT_STATED,
+    Delta,
+    Epsilon,
+    GroupName,
+    Line,
+    ReleaseRequest,
+)
 from wattveil.profiles.time_grid import Split, TimeGrid
 from wattveil.release.load_series import MAX_PROPERTIES, MAX_SEGMENTS, SeriesDesign
 
@@ -35,6 +43,19 @@ class Calendar(StrEnum):
     def periods_per_year(self) -> int:
         """Number of periods in a year."""
         return {"month": 12, "quarter": 4, "year": 1}[self.value]
+
+
+class Midsummer(StrEnum):
+    """Month of midsummer, or none if it does not matter."""
+
+    JULY = "july"
+    JANUARY = "january"
+    NONE = "none"
+
+    @property
+    def month(self) -> int | None:
+        """Number of the month."""
+        return {"july": 7, "january": 1, "none": None}[self.value]
 
 
 def _property(text: str) -> str:
@@ -77,8 +98,11 @@ class SeriesRequest(Declaration):
     ] = ()
     """Properties, as attribute=value, whose customers are counted by group in every period."""
     segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS), _GROUPS] = 0
-    """Number of segments (clusters) of daily shapes that are found in the first period and
-    followed in all others; 0 publishes none."""
+    """Number of segments (clusters) of daily shapes that are found in few periods and followed in
+    all others; 0 publishes none."""
+    midsummer: Annotated[Midsummer, _GROUPS] = Midsummer.JULY
+    """Month of midsummer: july, or january in the southern hemisphere. With few customers for the
+    budget, segments are found again in the first period that contains it; none: they are not."""
     customers: Annotated[
         int, Field(ge=1, le=10**12), AfterValidator(rounded_customers), _ESTIMATES
     ] = 1000
@@ -90,8 +114,12 @@ class SeriesRequest(Declaration):
     """Public estimate of the mean load of a customer in kW, for the plan; it is rounded."""
     title: Annotated[Line, CommandLine(group="Texts")] = "Load by group over time"
     """Title of the series."""
-    curator: Annotated[Line, CommandLine(group="Texts")] = "not stated"
+    curator: Annotated[Line, CommandLine(group="Texts")] = NOT_STATED
     """Organisation that holds the data and publishes the series."""
+    region: Annotated[Line, CommandLine(group="Texts")] = NOT_STATED
+    """Region of the customers."""
+    contact: Annotated[Line, CommandLine(group="Texts")] = NOT_STATED
+    """Contact for questions."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -120,7 +148,16 @@ class SeriesRequest(Declaration):
             properties=tuple((attribute, value) for attribute, _, value in pairs),
             n_segments=self.segments,
             customers=self.customers,
+            midsummer=self._midsummer_period,
         )
+
+    @property
+    def _midsummer_period(self) -> int:
+        """First period that contains midsummer, counted from 0; 0 if it does not matter."""
+        if self.midsummer.month is None:
+            return 0
+        months = 12 // self.every.periods_per_year
+        return (self.midsummer.month - self.days(0)[0].month) % 12 // months
 
     @property
     def sha256(self) -> str:
@@ -161,7 +198,11 @@ class SeriesRequest(Declaration):
         return first, end
 
     def check_period(
-        self, period: int, *, after: int, days: tuple[dt.date, dt.date] | None = None
+        self,
+        period: int,
+        *,
+        released: Collection[int],
+        days: tuple[dt.date, dt.date] | None = None,
     ) -> int:
         """Accept a period within the horizon, later than the last released one.
 
@@ -171,8 +212,11 @@ class SeriesRequest(Declaration):
         if period >= self.periods:
             rule = f"within the horizon, which ended with {self.label(self.periods - 1)}"
             raise InvalidParameterError("period", rule, self.label(period))
+        after = max(released, default=-1)
         if period <= after:
             rule = f"after {self.label(after)}, the last one that was released"
+            if period not in released:
+                rule += f"; {self.label(period)} was skipped and cannot be added"
             kind = AlreadyExistsError if period == after else InvalidParameterError
             raise kind("period", rule, self.label(period))
         first, end = self.days(period)

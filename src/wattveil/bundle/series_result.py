@@ -72,6 +72,12 @@ class SeriesResult(Result):
         """Names of all periods up to the last released one; skipped ones are interpolated."""
         return tuple(self.request.label(place) for place in range(self.released.mask.size))
 
+    @property
+    def skipped(self) -> frozenset[str]:
+        """Names of the periods whose values are interpolated: nothing was released for them."""
+        mask = self.released.mask
+        return frozenset(one for one, seen in zip(self.periods, mask, strict=True) if not seen)
+
     @cached_property
     def _levels(self) -> Levels:
         first = self.released.begun()

@@ -1,7 +1,7 @@
 """Tables of the segments of a series: centroids as published, sizes over periods, drift, raw sums.
 
-Clusters keep their number from the period in which they were found to the one in which they are
-found anew. A customer belongs to the nearest centroid that was published for the period.
+When clusters are found again, each has the number of the nearest one before. A customer belongs to
+the nearest centroid that was published for the period.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ from wattveil.numerics.series.warm_clusters import (
     Counted,
     drift_lengths,
     published_curves,
-    size_posterior,
+    published_sizes,
 )
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.release.load_series import ReleasedSeries
-from wattveil.release.segment_series import Followed, SegmentPeriod, follow_segments, found_in
+from wattveil.release.segment_series import Followed, SegmentPeriod, all_segments, found_in
 from wattveil.web.results import Result, ResultTable
 
 FOUND_RAW = ("segment_cells", "segment_centres")
@@ -34,17 +34,18 @@ _BY_CELL = ("radii", "counts", "counts_variance")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentsOverTime(Result):
-    """Clusters of daily shapes since they were found last. Everything in it may be published."""
+    """Clusters of daily shapes over time. Everything in it may be published."""
 
     request: SeriesRequest
     released: ReleasedSeries
 
     @cached_property
-    def _followed(self) -> Followed:
+    def _followed(self) -> tuple[Followed, ...]:
+        """Clusters of each period that found them, until the next."""
         design = self.released.design.segments
         if design is None:
             raise InvalidParameterError("segments", "given at `wattveil series init`", 0)
-        return follow_segments(design, self.released.segments)
+        return all_segments(design, self.released.segments)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -53,26 +54,43 @@ class SegmentsOverTime(Result):
 
     @property
     def found_in(self) -> str:
-        """Period in which the clusters were found."""
-        return self.request.label(self._followed.since)
+        """Period in which the clusters were found last."""
+        return self.request.label(self._followed[-1].since)
+
+    @property
+    def found_at(self) -> int:
+        """Place of that period among the published ones."""
+        return self.published.index(self.found_in)
 
     @property
     def periods(self) -> tuple[str, ...]:
-        """All periods since then; skipped ones are interpolated."""
-        first, last = self._followed.since, self.released.released[-1]
-        return tuple(self.request.label(place) for place in range(first, last + 1))
+        """All periods with sizes; one that was skipped between others is interpolated."""
+        return tuple(period for period, _ in self._by_period)
 
     @property
     def published(self) -> tuple[str, ...]:
         """Periods with published centroids."""
-        return tuple(self.request.label(place) for place, _ in self._followed.published)
+        return tuple(
+            self.request.label(place) for one in self._followed for place, _ in one.published
+        )
+
+    @cached_property
+    def _by_period(self) -> tuple[tuple[str, str], ...]:
+        """Each period, and the one that found its clusters."""
+        label = self.request.label
+        return tuple(
+            (label(one.since + place), label(one.since))
+            for one in self._followed
+            for place in range(one.clusters.periods)
+        )
 
     @cached_property
     def _curves(self) -> tuple[Floats, Floats]:
         basis = row_basis(self.released.begun().n_slots, 1)
         curves = [
-            published_curves(cells, basis, is_found=place == self._followed.since)
-            for place, cells in self._followed.published
+            published_curves(cells, basis, is_found=place == one.since)
+            for one in self._followed
+            for place, cells in one.published
         ]
         centres, errors = zip(*curves, strict=True)
         return np.stack(centres, axis=1), np.stack(errors, axis=1)
@@ -89,14 +107,18 @@ class SegmentsOverTime(Result):
 
     @cached_property
     def sizes(self) -> tuple[Floats, Floats]:
-        """Customers of each cluster over periods, and standard errors; the past is revised."""
-        found = size_posterior(self._followed.clusters)
-        return found.mean, found.std
+        """Customers of each cluster over periods, and standard errors; the past is revised.
+
+        Those of clusters that were found again are not filtered with those before.
+        """
+        found = [published_sizes(one.clusters) for one in self._followed]
+        mean, std = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+        return mean, std
 
     @cached_property
     def drift(self) -> Floats:
         """(clusters, periods): distance of a centroid from where it was found, in radii."""
-        return drift_lengths(self._followed.clusters)
+        return np.concatenate([drift_lengths(one.clusters) for one in self._followed], axis=1)
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"segments": self._centroid_table, "segment_sizes": self._size_table}
@@ -104,13 +126,14 @@ class SegmentsOverTime(Result):
     def _centroid_table(self) -> ResultTable:
         """Return the centroids as they were published, one row per slot."""
         cluster, period, slot = (part.ravel() for part in np.indices(self.centroids.shape))
+        found_in = dict(self._by_period)
         columns = {
             "cluster": cluster,
             "period": [self.published[place] for place in period],
             "slot": slot,
             "shape": self.centroids.ravel(),
             "shape_std": self.centroids_std.ravel(),
-            "found_in": [self.found_in] * cluster.size,
+            "found_in": [found_in[self.published[place]] for place in period],
         }
         return ResultTable(columns, ("cluster", "period", "slot"))
 
@@ -124,7 +147,7 @@ class SegmentsOverTime(Result):
             "customers": mean.ravel(),
             "customers_std": std.ravel(),
             "drift_radii": self.drift.ravel(),
-            "found_in": [self.found_in] * cluster.size,
+            "found_in": [self._by_period[place][1] for place in period],
         }
         return ResultTable(columns, ("cluster", "period"))
 
@@ -132,6 +155,15 @@ class SegmentsOverTime(Result):
 def found_labels(request: SeriesRequest, released: ReleasedSeries) -> list[str]:
     """Return the names of the periods in which segments were found."""
     return [request.label(place) for place in found_in(released.segments)]
+
+
+def planned_labels(request: SeriesRequest, released: ReleasedSeries) -> list[str]:
+    """Return the names of the later periods in which the plan finds segments."""
+    design, begun = released.design.segments, found_in(released.segments)
+    if design is None:
+        return []
+    planned = design.planned(begun, released.released[-1] + 1)
+    return [request.label(place) for place in planned[len(begun) :]]
 
 
 def raw_segments(last: SegmentPeriod) -> dict[str, pa.Table]:

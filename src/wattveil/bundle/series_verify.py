@@ -35,7 +35,7 @@ from wattveil.bundle.series_contents import (
     listed_problems,
 )
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.bundle.verify.verify_bundle import VerificationReport
+from wattveil.bundle.verify.verify_bundle import SIGNATURE, VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.errors import WattveilError
 from wattveil.privacy.accounting import RHO_UNITS, Composition, discretisation_eta
@@ -76,6 +76,11 @@ _OPEN = NotRun(
     _CLOSING,
     "there is none",
     f"Nothing is wrong while the series continues; its publisher adds {CLOSED} when it ends.",
+)
+_NOT_SIGNED = NotRun(
+    SIGNATURE,
+    "the periods have none: the publisher's identity is not verified",
+    "Only a new series can be signed, from its first period on (`wattveil series add --key`).",
 )
 _UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError, WattveilError)
 """What a manifest of Wattveil never has: missing fields, other types, numbers out of range."""
@@ -169,6 +174,7 @@ def _report(
             known.append(_OTHER_TEXTS)
         if "signature" not in manifests[0]:
             known.append(_UNSIGNED)
+            not_run = (*not_run, _NOT_SIGNED)
         elif trusted is None:
             known.append(_WHOSE)
     return VerificationReport(

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.products.mean_load import why_no_mean_load
 from wattveil.products.request import ALL_CUSTOMERS_SELECTED, NOT_STATED
-from wattveil.products.ruled_load import no_group_meets, published
+from wattveil.products.ruled_load import published
 from wattveil.products.tables import Table
 from wattveil.web.charts import TWO_SIDED_95
 
@@ -102,13 +103,14 @@ def population_table(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     )
 
 
+_BECAUSE = "the sampling error is not known, because "
+
+
 def _unknown_because(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> str:
     """Return the condition for a known sampling error that fails first; empty if none fails."""
-    if any(name not in tables for name in _BY_GROUP):
-        return "this release has no mean load: it was made without the product load"
-    tables, selection = _published(tables), manifest["selection"]
-    if any(name not in tables for name in _BY_GROUP):
-        return f"{no_group_meets(manifest['request']['rule'])}: there is no mean load"
+    if missing := why_no_mean_load(manifest["request"], tables):
+        return missing
+    selection = manifest["selection"]
     if selection == ALL_CUSTOMERS_SELECTED:
         return ""
     if selection == NOT_STATED:
@@ -124,7 +126,7 @@ def _unknown_because(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
         )
     else:
         return ""
-    return f"the sampling error is not known, because {reason}"
+    return f"{_BECAUSE}{reason}"
 
 
 def _entry(
@@ -185,10 +187,8 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     noise = tables["load_shapes"].column("std_kw").reshape(len(groups), -1)
     selection = manifest["selection"]
     if sampling is None:
-        basis = (
-            "not known: requires a stated selection and, for a sample, a release of all customers"
-            " with synthetic customers, from whose variation it is computed"
-        )
+        reason = _unknown_because(manifest, tables).removeprefix(_BECAUSE)
+        basis = f"not known: {reason}"
     elif selection == ALL_CUSTOMERS_SELECTED:
         basis = "0, because all customers were selected"
     else:

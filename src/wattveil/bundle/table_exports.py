@@ -4,13 +4,15 @@ Post-processing of the tables of a bundle, at no privacy cost.
 
 A standard load profile states the load of a customer class by season and kind of day, scaled to an
 annual consumption of 1,000 kWh, as the profiles of BDEW are: a planner multiplies it by the annual
-consumption of the customer.
+consumption of the customer. Curves that privacy noise may dominate, or that feed in at times, are
+flagged, and so are readings that do not cover a year.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -18,6 +20,7 @@ import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.bundle.bundle_files import read_complete_manifest, read_table
+from wattveil.bundle.card import stated_days
 from wattveil.bundle.drawn_customers import remove
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.profiles import TimeGrid
@@ -40,17 +43,31 @@ _COLUMNS = pa.schema(
         ("watt_per_1000_kwh", pa.float64()),
         ("std_watt_per_1000_kwh", pa.float64()),
         ("annual_kwh", pa.float64()),
+        ("std_annual_kwh", pa.float64()),
+        ("flag", pa.string()),
+        ("period", pa.string()),
     ]
 )
+_MIN_ERRORS = 5.0
+"""Standard errors of the annual consumption below which a curve is flagged."""
 
 
-def write_standard_profiles(
-    bundle: Path, out: Path, *, force: bool = False
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+class StandardProfiles(NamedTuple):
+    """Names of standard load profiles that were written, and what a planner must know of them."""
+
+    written: tuple[str, ...]
+    omitted: tuple[str, ...]
+    """Curves whose annual consumption is not positive, because of noise or of generation."""
+    flagged: dict[str, str]
+    """Profiles written that should not be used unchecked, with the reason."""
+    notice: str
+    """That readings do not cover a year, or that their period is not stated; else empty."""
+
+
+def write_standard_profiles(bundle: Path, out: Path, *, force: bool = False) -> StandardProfiles:
     """Write the standard load profile of every group and segment; return the names of profiles.
 
-    The first names are those written. The second are omitted: their annual consumption is not
-    positive, because of noise or of generation, so that it cannot be scaled.
+    A curve whose annual consumption is not positive cannot be scaled, and is omitted.
 
     Parameters
     ----------
@@ -58,23 +75,37 @@ def write_standard_profiles(
         Folder of a release with load by group, or with clusters in kW.
     out
         New .csv or .parquet file: profile, season, kind of day, time, load in W for an annual
-        consumption of 1,000 kWh with its standard error, and the annual consumption in kWh of the
-        profile itself. The standard error of a value is that of its own load: the annual
-        consumption, a mean over all slots, is taken as exact.
+        consumption of 1,000 kWh with its standard error, the annual consumption in kWh of the
+        profile itself with its standard error, a flag, and the period of the readings. The standard
+        error of a value is that of its own load: the annual consumption, a mean over all slots, is
+        taken as exact. For the error of the annual consumption, those of slots are taken as
+        perfectly correlated, which is the largest that it can be.
     force
         Overwrite an existing file.
     """
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidParameterError("out", "a file that ends in .csv or .parquet", str(out))
-    grid = TimeGrid.from_json(read_complete_manifest(bundle)["profiles"]["grid"])
+    manifest = read_complete_manifest(bundle)
+    grid = TimeGrid.from_json(manifest["profiles"]["grid"])
     curves = {name: curve[: grid.cells] for name, curve in _curves(bundle)}  # no closing midnight
     if not curves:
         expected = "load by group, or clusters that are not normalised"
         raise InvalidFileError(bundle, "tables", expected, None)
-    annual_kwh = {name: _annual_kwh(curve, grid) for name, curve in curves.items()}
+    annual_kwh = {name: _annual_kwh(curve, grid, "load_kw") for name, curve in curves.items()}
+    std_kwh = {name: _annual_kwh(curve, grid, "std_kw") for name, curve in curves.items()}
     written = tuple(name for name, kwh in annual_kwh.items() if kwh > 0.0)
+    flags = {name: _flag(curves[name], annual_kwh[name], std_kwh[name]) for name in written}
+    days = stated_days(manifest)
+    period = "not stated" if days is None else f"{days[0]} to {days[1]}"
     rows = [
-        {"profile": name, "annual_kwh": annual_kwh[name], **row}
+        {
+            "profile": name,
+            "annual_kwh": annual_kwh[name],
+            "std_annual_kwh": std_kwh[name],
+            "flag": flags[name],
+            "period": period,
+            **row,
+        }
         for name in written
         for row in _standard_profile(curves[name], grid, annual_kwh[name])
     ]
@@ -87,7 +118,38 @@ def write_standard_profiles(
             pq.write_table(table, path)
 
     _write_file(out, write, force=force)
-    return written, tuple(name for name in curves if name not in written)
+    return StandardProfiles(
+        written,
+        tuple(name for name in curves if name not in written),
+        {name: flag for name, flag in flags.items() if flag},
+        _period_notice(days),
+    )
+
+
+def _flag(curve: list[Mapping[str, Any]], annual_kwh: float, std_kwh: float) -> str:
+    """Return why a profile should not be used unchecked; empty if nothing is known."""
+    reasons = []
+    if annual_kwh < _MIN_ERRORS * std_kwh:
+        reasons.append(f"annual consumption below {_MIN_ERRORS:g} standard errors")
+    if min(float(row["load_kw"]) for row in curve) < 0.0:
+        reasons.append("load changes sign")
+    return "; ".join(reasons)
+
+
+def _period_notice(days: tuple[date, date] | None) -> str:
+    """Return that readings do not cover a year, or that their period is not stated."""
+    if days is None:
+        return (
+            "The period of the readings is not stated: annual consumption is that of a year of"
+            " days like theirs."
+        )
+    n_days = (days[1] - days[0]).days + 1
+    if n_days >= _YEAR_DAYS:
+        return ""
+    return (
+        f"The readings cover {n_days} days, {days[0]} to {days[1]}, and not a year: annual"
+        " consumption is that of a year of days like theirs."
+    )
 
 
 def _curves(bundle: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
@@ -111,11 +173,11 @@ def _curves(bundle: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
                 yield name, sorted(rows, key=lambda row: int(row["slot"]))
 
 
-def _annual_kwh(curve: list[Mapping[str, Any]], grid: TimeGrid) -> float:
-    """Return the annual consumption: hours of a slot, times days of its part, times kW."""
+def _annual_kwh(curve: list[Mapping[str, Any]], grid: TimeGrid, column: str) -> float:
+    """Return the annual sum of a column: hours of a slot, times days of its part, times kW."""
     hours = grid.minutes / 60.0
     return sum(
-        hours * _part(grid, place)[2] * float(row["load_kw"]) for place, row in enumerate(curve)
+        hours * _part(grid, place)[2] * float(row[column]) for place, row in enumerate(curve)
     )
 
 

@@ -34,6 +34,8 @@ class CountedRelease:
 
     folder: str
     release_id: str
+    published_at: str
+    """Of a series: that of its newest period."""
     title: str
     kind: str
     """``release`` or ``series``."""
@@ -49,6 +51,7 @@ class CountedRelease:
             "folder": self.folder,
             "kind": self.kind,
             "release_id": self.release_id,
+            "published_at": self.published_at,
             "title": self.title,
             "tier": self.guarantee.tier.value,
             "epsilon": self.guarantee.epsilon,
@@ -67,7 +70,18 @@ class TotalLoss:
     """Those of the instance tier."""
     guarantee: Guarantee
     warnings: Sequence[str]
-    """What weakens the total, or the protection beside it; often nothing."""
+    """What weakens the total, or the protection beside it; often nothing. The first says that there
+    is no total of all releases, if some are not counted."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the total covers all named releases."""
+        return not self.not_counted
+
+    @property
+    def epsilon(self) -> float:
+        """Total epsilon as it is stated: rounded up to four digits."""
+        return float(format_upper_bound(self.guarantee.epsilon, 4).replace(",", ""))
 
 
 def read_cost(folder: Path) -> CountedRelease:
@@ -92,8 +106,8 @@ def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None
         raise InvalidParameterError("bundles", rule, same)
     counted = [one for one in releases if one.guarantee.tier is Tier.GLOBAL]
     if not counted:
-        rule = "at least one release or series of the global tier"
-        raise InvalidParameterError("bundles", rule, [one.folder for one in releases])
+        text = "No global-tier release was named: no total can be computed"
+        raise InvalidParameterError("bundles", "", [one.folder for one in releases], text=text)
     for field in ("unit", "neighbours"):
         found = {getattr(one.guarantee, field).value for one in counted}
         if len(found) > 1:
@@ -108,16 +122,29 @@ def total_loss(releases: Sequence[CountedRelease], *, delta: float | None = None
         response_delta=sum_up(*(one.cost.response_delta for one in counted)),
         eta=sum_up(*(one.cost.eta for one in counted)),
     )
+    not_counted = [one for one in releases if one.guarantee.tier is not Tier.GLOBAL]
     return TotalLoss(
         counted=counted,
-        not_counted=[one for one in releases if one.guarantee.tier is not Tier.GLOBAL],
+        not_counted=not_counted,
         guarantee=replace(counted[0].guarantee, epsilon=cost.epsilon(due), delta=due),
         warnings=[
+            *_incomplete(not_counted),
             *_weaknesses(counted, epsilon=cost.epsilon(due), delta=due),
             *([] if delta is not None else _several_deltas(counted)),
             *_named_customers(releases),
         ],
     )
+
+
+def _incomplete(not_counted: Sequence[CountedRelease]) -> Iterator[str]:
+    """Yield that releases of the instance tier are left out of the total."""
+    if not_counted:
+        verb = "is" if len(not_counted) == 1 else "are"
+        yield (
+            "No total exists for all named releases:"
+            f" {', '.join(one.folder for one in not_counted)} {verb} not counted, because the"
+            " instance tier is not differential privacy. Nothing bounds what it adds."
+        )
 
 
 def _weaknesses(
@@ -172,6 +199,7 @@ def _release(bundle: Path) -> CountedRelease:
     return CountedRelease(
         folder=str(bundle),
         release_id=manifest["release_id"],
+        published_at=manifest["published_at"],
         title=manifest["title"],
         kind="release",
         guarantee=guarantee,
@@ -195,6 +223,7 @@ def _series(folder: Path) -> CountedRelease:
     return CountedRelease(
         folder=str(folder),
         release_id=first["series"],
+        published_at=manifests[-1]["published_at"],
         title=request.title,
         kind="series",
         guarantee=guarantee,

@@ -302,6 +302,7 @@ def _recovered(root: Path, secrets: Path, key: StateKey) -> Head:
     for old in private.glob("state-*"):
         if old.name != SeriesFolder._state_name(head):  # noqa: SLF001 - of this module
             shutil.rmtree(old)
+    _force_to_disk(private)  # what an erasure has deleted must not return
     return head
 
 

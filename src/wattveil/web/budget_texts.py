@@ -1,13 +1,20 @@
 """Sentences about privacy budgets: the same on the pages of a server and in its Python client."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from wattveil.web.formatting import format_lower_bound, format_number
 
 SHARE_OF_BUDGET = (
-    "Percentages state the share of the budget that is spent, in rho, which adds up over releases."
-    " Epsilon grows more slowly: four times as many releases cost about twice the epsilon."
+    "Percentages state the share that is spent of the part of the budget that is used most: that in"
+    " rho or, where labels have a budget, their epsilon. Both add up over releases. The total"
+    " epsilon grows more slowly: four times as many releases cost about twice the epsilon."
 )
-RESERVED = "slightly less than what is left because a part is reserved for rounding"
+RESERVED = "a small reserve is kept for rounding"
 """Why the maximum epsilon is below the difference of cap and spent epsilon."""
+LABEL_UNITS = 10**12
+"""Units of the epsilon of labels that are 1, in the amounts that a server sends."""
 
 
 class Affordability(NamedTuple):
@@ -24,6 +31,8 @@ def affordability(
     more_dataset: int,
     more_own: int,
     largest_epsilon: object = None,
+    price: Mapping[str, str] = MappingProxyType({}),
+    left: Mapping[str, str] | None = None,
 ) -> Affordability:
     """Return whether a release can be ordered, and the sentence that says so.
 
@@ -35,12 +44,17 @@ def affordability(
         How often each account covers the price.
     largest_epsilon
         Maximum epsilon that both accounts cover; None if there is none.
+    price, left
+        Amounts as the server sends them: what would be charged, and what the accounts that would be
+        charged have left; None if that is not known.
 
     >>> affordability(paid_dataset=False, paid_own=False, more_dataset=9, more_own=1).text
     'About 1 release of this kind fits into your remaining budget.'
     """
     if not ((paid_dataset or more_dataset) and (paid_own or more_own)):
-        text = f"The remaining budget is too small{max_epsilon(largest_epsilon)}."
+        text = _too_small_labels(price, left or {})
+        if not text:
+            text = f"The remaining budget is too small{max_epsilon(largest_epsilon)}."
         return Affordability(is_covered=False, text=text)
     if paid_own:
         text = (
@@ -61,7 +75,38 @@ def max_epsilon(largest_epsilon: object) -> str:
     """Return the clause on the maximum epsilon; empty if there is none."""
     if largest_epsilon is None:
         return ""
-    return f": the maximum epsilon is {largest_epsilon}, {RESERVED}"
+    shown = format_lower_bound(float(str(largest_epsilon)), 4)
+    return f": the largest epsilon you can order is {shown} ({RESERVED})"
+
+
+def label_epsilon(amounts: Mapping[str, str]) -> float:
+    """Return the epsilon of labels in amounts that a server sends."""
+    return int(amounts.get("epsilon", "0")) / LABEL_UNITS
+
+
+def label_budget(account: Mapping[str, Any]) -> str:
+    """Return what an account has spent on labels, as text; empty if it has no budget for them.
+
+    Parameters
+    ----------
+    account
+        As the server sends it.
+    """
+    cap, spent = (label_epsilon(account.get(name) or {}) for name in ("caps", "spent"))
+    if not cap:
+        return ""
+    return f"labels: epsilon {format_number(spent)} of {format_number(cap)} spent"
+
+
+def _too_small_labels(price: Mapping[str, str], left: Mapping[str, str]) -> str:
+    """Return that the budget for labels does not cover a price; empty if it does."""
+    needed, have = label_epsilon(price), label_epsilon(left)
+    if "epsilon" not in left or needed <= have:
+        return ""
+    return (
+        "The remaining budget for labels is too small: this release needs a label epsilon of"
+        f" {format_number(needed)}, and {format_lower_bound(have)} is left."
+    )
 
 
 def _number_of(more: int) -> str:

@@ -5,6 +5,7 @@ viewer may have stripped scripts (`wattveil.web.svg_charts`).
 """
 
 from collections.abc import Hashable, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ class Chart(NamedTuple):
     """What the standard errors are of."""
     period: str = "time"
     """Of which the horizontal axis of ranks shows percentages."""
+    title: str = ""
+    """Stands above the caption; empty: the names in the legend suffice."""
 
     @property
     def caption(self) -> str:
@@ -155,8 +158,8 @@ def chart_figure(chart: Chart) -> "Figure":
     else:
         falling = chart.kind == "ranks"
         figure = curves_figure(chart.curves, unit=chart.unit, falling=falling, period=chart.period)
-    if chart.caption:
-        title = {"text": chart.caption, "font": {"size": 12}, "x": 0, "xanchor": "left"}
+    if text := "<br>".join(filter(None, (escape(chart.title), chart.caption))):
+        title = {"text": text, "font": {"size": 12}, "x": 0, "xanchor": "left"}
         figure.update_layout(title=title, margin_t=64)
     return figure
 

@@ -8,6 +8,8 @@ _MARKS = "▁▂▃▄▅▆▇█"
 _ESCAPES = str.maketrans(
     {"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\`*[]|"}
 )  # not every renderer knows a backslash before < and >
+MAX_SHOWN_EXPONENT = 20.0
+"""Below e^20, 485 million, a factor is written as a number."""
 _MIN_FIXED = 1e-6  # below it, exponents: a milliwatt is no load, but 7e-14 is an error of rounding
 
 
@@ -44,6 +46,19 @@ def format_upper_bound(bound: float, digits: int = 3) -> str:
     ('2.72', '1,300,000')
     """
     return _rounded(bound, digits, decimal.ROUND_CEILING)
+
+
+def format_factor(epsilon: float) -> str:
+    """Return e^epsilon with four significant digits, never below it; from e^20 on as a power.
+
+    The sentence of a guarantee has the same digits.
+
+    >>> format_factor(1.0), format_factor(12.0), format_factor(23.5)
+    ('2.719', '162,800', 'e^23.5')
+    """
+    if epsilon < MAX_SHOWN_EXPONENT:
+        return format_upper_bound(math.exp(epsilon), 4)
+    return f"e^{format_upper_bound(epsilon, 6)}"
 
 
 def _rounded(number: float, digits: int, direction: str) -> str:

@@ -24,7 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 
-from wattveil.web.budget_texts import SHARE_OF_BUDGET, max_epsilon
+from wattveil.web.budget_texts import SHARE_OF_BUDGET, label_budget
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number, format_share
 from wattveil.web.svg_charts import series_colour, svg_chart
@@ -166,7 +166,7 @@ def _environment() -> Environment:
     }
     environment.filters.update(filters)
     environment.globals["asset"] = asset
-    environment.globals["max_epsilon"] = max_epsilon
+    environment.globals["label_budget"] = label_budget
     environment.globals["share_of_budget"] = SHARE_OF_BUDGET
     environment.globals["static_address"] = static_address
     return environment

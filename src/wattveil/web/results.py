@@ -156,8 +156,12 @@ class PrivateResult(Result):
 
 
 def one_line(sentence: str) -> str:
-    """Return the first part of the sentence of a guarantee: numbers, and for whom they hold."""
-    return f"{sentence.partition(':')[0]}."
+    """Return the first part of the sentence of a guarantee: numbers, and for whom they hold.
+
+    That of the instance tier is returned whole: its parts are true only together.
+    """
+    first, is_global, _ = sentence.partition(": for any data set")
+    return f"{first}." if is_global else sentence
 
 
 def curves_table(

@@ -34,6 +34,8 @@ _MAX_READINGS = 48
 _MAX_POINTS, _ALL_POINTS = 400, 8000
 """Maximum of points of a line or area, and of all of a chart: more are not visible."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+HOLLOW = "circle-open"
+"""Symbol of a marker without a filling."""
 
 
 class PathMark(NamedTuple):
@@ -75,6 +77,7 @@ class DotMark(NamedTuple):
     radius: float
     colour: str
     opacity: float
+    is_hollow: bool
 
 
 class TextMark(NamedTuple):
@@ -273,9 +276,11 @@ class _Canvas:
             sizes = np.broadcast_to(6.0 if marker.size is None else marker.size, len(xs))
             colours = _each(marker.color or COLOURS[0], len(xs))
             opacities = _each(marker.opacity or 1.0, len(xs))
-            for x, y, size, colour, opacity in zip(xs, ys, sizes, colours, opacities, strict=True):
-                radius = _round(size / 2.0)
-                dot = DotMark(self.x(x), self.y(y), radius, colour_class(colour), opacity)
+            hollow = [symbol == HOLLOW for symbol in _each(marker.symbol, len(xs))]
+            marks = zip(xs, ys, sizes, colours, opacities, hollow, strict=True)
+            for x, y, size, colour, opacity, is_hollow in marks:
+                place = (self.x(x), self.y(y), _round(size / 2.0))
+                dot = DotMark(*place, colour_class(colour), opacity, is_hollow)
                 self.chart.dots.append(dot)
         if "text" in mode:
             for dot, text in zip(self.chart.dots[-len(xs) :], trace.text, strict=True):
@@ -372,6 +377,7 @@ def _readings(traces: Sequence[Any], x_axis: _Axis, unit: str) -> Iterator[Readi
         trace
         for trace in traces
         if trace.type == "scatter" and trace.fill is None and trace.mode == "lines"
+        if trace.hoverinfo != "skip"
     ]
     if not lines or any(len(line.x) != len(lines[0].x) for line in lines):
         return

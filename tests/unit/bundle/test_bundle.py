@@ -210,6 +210,14 @@ def test_a_bundle_is_never_changed(tmp_path: Path) -> None:
         make_bundle(tmp_path / "there", LIGHT)
     with pytest.raises(InvalidParameterError, match="a new folder in one that exists"):
         bundles.check_out(tmp_path / "no" / "bundle")
+    made = tmp_path / "made"
+    make_bundle(made, LIGHT)
+    for inside in (made / "second", made / "tables" / "second"):
+        with pytest.raises(InvalidParameterError, match="outside of the bundle"):
+            bundles.outside_bundle("out", inside)
+        bundles.check_out(made / "second")  # a server has charged when it writes
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}', encoding="utf-8")
+    bundles.outside_bundle("out", tmp_path / "beside")
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is_spent(
@@ -256,6 +264,9 @@ def test_labels_that_cost_nothing(tmp_path: Path) -> None:
     (draw,) = manifest["products"][-1]["runs"][0]["mechanisms"]
     assert draw["response_epsilon"] == "0.0"
     assert verify_bundle(tmp_path / "bundle").accepted
+    # Such labels determine no size: none is stated, not even that of the prior.
+    sizes = pq.read_table(tmp_path / "bundle/tables/label_sizes.parquet")
+    assert sizes["customers"].null_count == sizes["customers_std"].null_count == len(sizes)
 
 
 def test_the_instance_tier_is_named(tmp_path: Path) -> None:
@@ -274,7 +285,7 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
     for page in ("CARD.md", "report.html"):
         words = (tmp_path / "bundle" / page).read_text(encoding="utf-8")
         assert "ifferentially private" not in words
-        assert "For this data set alone" in words
+        assert "No bound holds for the release as a whole" in words
         assert "This is not differential privacy" in words
         assert "that protects individual customers" not in words
         assert "Anyone can recompute" not in words

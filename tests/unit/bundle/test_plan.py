@@ -234,7 +234,7 @@ def test_targets_out_of_reach_are_refused(
         ("customers", {"customers": 0}),
         ("typical_kw", {"typical_kw": 0.0}),
         ("levels", {"by": "class"}),
-        ("by", {"levels": ("a",)}),
+        ("levels", {"levels": ("a",)}),
         ("levels", {"by": "class", "levels": ("a", "a")}),
         ("clusters_by_group", {"clusters_by_group": True}),
         ("label_epsilon", {"label_epsilon": 1.0}),

@@ -27,7 +27,9 @@ CASES = {
 }
 COVERED = {
     "compare",
+    "label_channel",
     "manifest",
+    "mean_load",
     "model",
     "plot",
     "population_intervals",
@@ -103,6 +105,26 @@ def test_population_intervals(case: tuple[Bundle, tuple[str, ...]]) -> None:
     found = bundle.population_intervals()
     assert tuple(dict.fromkeys(found["group"].to_pylist())) == shown
     assert found["low_kw"].null_count == found["high_kw"].null_count == 0
+
+
+def test_label_channel(case: tuple[Bundle, tuple[str, ...]]) -> None:
+    """A release without labels has none, and says so."""
+    with pytest.raises(InvalidParameterError, match="labels"):
+        case[0].label_channel()
+
+
+def test_mean_load(case: tuple[Bundle, tuple[str, ...]]) -> None:
+    """Of published cells, which it names; without any, the text says so."""
+    bundle, shown = case
+    if not shown:
+        with pytest.raises(InvalidParameterError, match="No group meets the rule 2000/15"):
+            bundle.mean_load()
+        return
+    found = bundle.mean_load()
+    assert found.groups == shown
+    groups = bundle.to_pandas("groups").loc[list(shown)]
+    assert found.customers == pytest.approx(groups["customers"].sum())
+    assert found.to_pandas().notna().all(axis=None)
 
 
 def test_all_other_methods(case: tuple[Bundle, tuple[str, ...]]) -> None:

@@ -11,6 +11,7 @@ from tests.series_bundles import CHOICES, drawn_spend, quarter, with_further_dra
 from wattveil.bundle.series_charges import charge_problems
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.engines.series_rows import MemoryState
+from wattveil.numerics.kmeans.kmeans_stages import Cells
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.guarantee import Spend
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
@@ -131,6 +132,33 @@ def test_draws_that_the_design_does_not_have_are_found(
         one = series.periods[place]
         one = replace(one, spends=(*one.spends[:at], spend, *one.spends[at:]))
         assert expected in problems(series, *series.periods[:place], one)
+
+
+def test_segments_that_the_plan_finds_and_their_numbers_are_checked(
+    segmented: ReleasedSeries,
+) -> None:
+    """A period that follows where the plan finds; found clusters in another order."""
+    assert segmented.design.midsummer == 2
+    other = replace(segmented, design=replace(segmented.design, midsummer=1))
+    assert "period 2: segments: followed, but the plan finds them" in problems(other)
+    first, second, third = segmented.periods
+    first, third = apart(first), apart(third)  # noise may leave one cluster where the other is
+    assert "not numbered" not in problems(segmented, first, second, third)
+    turned = apart(third, turn=True)
+    expected = "period 4: segments: not numbered by those before"
+    assert expected in problems(segmented, first, second, turned)
+
+
+def apart(one: LoadPeriod, *, turn: bool = False) -> LoadPeriod:
+    """Return a period whose found clusters are far from each other, or in another order."""
+    assert one.segments is not None
+    cells = one.segments.first
+    assert cells is not None
+    if turn:
+        cells = Cells(**{name: part[::-1] for name, part in vars(cells).items()})
+    else:
+        cells = replace(cells, centres=cells.centres + 100.0 * np.arange(2)[:, None])
+    return replace(one, segments=replace(one.segments, first=cells))
 
 
 def test_noise_of_sums_is_the_same_in_all_periods(plain: ReleasedSeries) -> None:

@@ -162,3 +162,25 @@ def test_a_bundle_has_intervals_of_the_population(whole: Path, manifest: Manifes
     shapes = read_table(whole, "load_shapes").to_pandas()
     assert found["low_kw"].tolist() == pytest.approx(shapes.load_kw - 1.96 * shapes.std_kw)
     assert found["high_kw"].tolist() == pytest.approx(shapes.load_kw + 1.96 * shapes.std_kw)
+
+
+def test_the_mean_load_of_all_customers(whole: Path, manifest: Manifest) -> None:
+    """The groups weighted by their released sizes; the mean has the mean of the errors."""
+    bundle = read_bundle(whole)
+    found = bundle.mean_load()
+    shapes = bundle.to_pandas("load_shapes")["load_kw"].unstack("group")
+    sizes = bundle.to_pandas("groups")["customers"]
+    due = (shapes * sizes / sizes.sum()).sum(axis=1)
+    slots = found.to_pandas()
+    assert slots["load_kw"].tolist() == pytest.approx(due.tolist())
+    assert slots["high_kw"].tolist() == pytest.approx(slots["load_kw"] + 1.96 * slots["std_kw"])
+    (mean,) = found.to_arrow("mean").to_pylist()
+    assert mean["load_kw"] == pytest.approx(due.mean())
+    assert mean["std_kw"] == pytest.approx(slots["std_kw"].mean())
+    assert mean["customers"] == pytest.approx(sizes.sum())
+    assert f"{mean['load_kw']:.2f} ± {1.96 * mean['std_kw']:.2f} kW" in repr(found)
+    assert (whole / "report.html").read_text().count(f"{mean['load_kw']:.2f} ± ")
+    products = [one for one in manifest["products"] if one["name"] != "load"]
+    vars(bundle)["manifest"] = {**manifest, "products": products}
+    with pytest.raises(InvalidParameterError, match="made without the product load"):
+        bundle.mean_load()

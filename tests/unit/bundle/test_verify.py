@@ -15,7 +15,7 @@ from tests.sample_bundles import broken, only, some_profiles
 from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.keys import read_public_key, write_key
-from wattveil.bundle.manifest import PROOFS, Manifest, request_sha256
+from wattveil.bundle.manifest import GUARANTEE_SCOPES, PROOFS, Manifest, request_sha256
 from wattveil.bundle.plan import plan_release, split_budget
 from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.release_tables import read_bundle
@@ -229,7 +229,7 @@ def soften(manifest: Manifest) -> None:
 
 def relabel(manifest: Manifest) -> None:
     """Label the guarantee as one of the other tier."""
-    manifest["variant"], manifest["guarantee_scope"] = "instance", "this data set only"
+    manifest["variant"], manifest["guarantee_scope"] = "instance", GUARANTEE_SCOPES[Tier.INSTANCE]
 
 
 def reword_request(manifest: Manifest) -> None:

@@ -97,6 +97,7 @@ def test_a_hostile_table_stays_text() -> None:
     table = PageTable(HOSTILE, (HOSTILE,), [(HOSTILE,), (TableCell(HOSTILE, passed=True),)])
     page = render_file(
         "internal/audit.html",
+        methods="",
         title="",
         facts=[],
         simulated=False,
@@ -186,6 +187,7 @@ def test_a_table_marks_pass_and_fail() -> None:
     )
     page = render_file(
         "internal/audit.html",
+        methods="",
         title="",
         facts=[],
         simulated=False,

@@ -39,10 +39,11 @@ _ALL = "all other checks"
 _UNREADABLE = (ArithmeticError, LookupError, ValueError)
 """Numbers that are missing, too large or too small for arithmetic: never written by Wattveil."""
 _OLDER = "Verify it with the version of Wattveil that wrote it, or ask the publisher which one did."
-_SIGNATURE = "the signature"
+SIGNATURE = "the signature"
+"""Check that `NotRun` names if nobody signed."""
 _UNSIGNED = "the bundle has none: the publisher's identity is not verified"
 _NOT_SIGNED = NotRun(
-    _SIGNATURE, _UNSIGNED, "Ask the publisher for a signed bundle (`wattveil release --key`)."
+    SIGNATURE, _UNSIGNED, "Ask the publisher for a signed bundle (`wattveil release --key`)."
 )
 _NO_SUM = NotRun(
     SUM,
@@ -83,14 +84,17 @@ class VerificationReport(Result):
 
     @property
     def summary(self) -> str:
-        """One sentence: how many checks passed or failed, and how many warnings there are."""
-        total = len(self.findings)
+        """One sentence: how many checks passed, failed or were not run, and how many warnings."""
+        total, left = len(self.findings), len(self.not_run)
         failed = sum(not finding.holds for finding in self.findings)
-        checks = f"All {total:,} checks passed"
+        checks = (
+            f"{format_count(total, 'check')} passed" if left else f"All {total:,} checks passed"
+        )
         if failed:
             checks = f"{failed:,} of {format_count(total, 'check')} failed"
-        elif total == 1:
+        elif total == 1 and not left:
             checks = "The only check passed"
+        checks += f", {left:,} not run" if left else ""
         warned = f"; {format_count(len(self.warnings), 'warning')}" if self.warnings else ""
         return f"{checks}{warned}."
 
@@ -262,17 +266,17 @@ def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> It
     signature = manifest.get("signature")
     if signature is None:
         if trusted is not None:
-            yield Finding(_SIGNATURE, holds=False, seen=_UNSIGNED)
+            yield Finding(SIGNATURE, holds=False, seen=_UNSIGNED)
         return
     key = keys.signer(manifest, signature)
     if key is None:
-        yield Finding(_SIGNATURE, holds=False, seen="not of this manifest")
+        yield Finding(SIGNATURE, holds=False, seen="not of this manifest")
         return
     name = keys.fingerprint(key)
     if trusted is not None and trusted != key:
-        yield Finding(_SIGNATURE, holds=False, seen=f"by key {name}, not by the one given")
+        yield Finding(SIGNATURE, holds=False, seen=f"by key {name}, not by the one given")
         return
-    yield Finding(_SIGNATURE, holds=True, seen=f"by key {name}")
+    yield Finding(SIGNATURE, holds=True, seen=f"by key {name}")
 
 
 _EVERY_DRAW = (

@@ -21,9 +21,11 @@ from pyarrow import compute
 from wattveil.bundle.bundle_files import read_footer, read_table
 from wattveil.bundle.card import card_text
 from wattveil.bundle.manifest import (
+    GUARANTEE_SCOPES,
     PROOFS,
     achieved_record,
     choice_of,
+    customer_list_sha256,
     fixed_words,
     product_record,
     request_sha256,
@@ -82,6 +84,11 @@ def content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding
         yield from product.recompute(
             Contents(record=record, tables=tables, choice=choice, folder=bundle)
         )
+    if choice.request.real_ids and "labels" in tables:
+        listed = customer_list_sha256(tables["labels"].data["customer"].to_pylist())
+        seen = "customer_list_sha256, of the published ids"
+        is_same = listed == manifest["customer_list_sha256"]
+        yield Finding("labels are about the stated customer list", is_same, seen)
     if layouts.keys() == tables.keys():
         due = bias_record(manifest, tables)
         seen = f"{len(due)} numbers and texts"
@@ -113,8 +120,8 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
         if public[field] != manifest["guarantee"][field]:
             yield f"{field} was requested as {public[field]}"
     if manifest["request_sha256"] != request_sha256(manifest):
-        yield "request_sha256 is not that of request and profiles"
-    words = ("approximate", "every data set") if is_global else ("instance", "this data set only")
+        yield "request_sha256 is not that of request, profiles and customer_list_sha256"
+    words = ("approximate" if is_global else "instance", GUARANTEE_SCOPES[guarantee.tier])
     if (manifest["variant"], manifest["guarantee_scope"]) != words:
         yield "variant and guarantee_scope are those of another tier"
     choice = choice_of(manifest)
@@ -125,6 +132,9 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
     if names != due:
         yield f"the products are {names}, requested were {due}"
         return
+    is_listed = any(product.needs_customer_list for product in products)
+    if is_listed != (manifest["customer_list_sha256"] is not None):
+        yield "customer_list_sha256 must be stated with labels, and only then"
     for product, record in zip(products, manifest["products"], strict=True):
         for problem in _record_problems(product, record, choice):
             yield f"{product.name}: {problem}"
@@ -220,8 +230,8 @@ def _record_findings(
 def _achieved_findings(
     product: Product, record: dict[str, Any], tables: Tables
 ) -> Iterator[Finding]:
-    """Count again in the released tables what the manifest states as achieved."""
-    due = achieved_record(product, tables).get("achieved", [])
+    """Count again in the released values what the manifest states as achieved."""
+    due = achieved_record(product, record, tables).get("achieved", [])
     stated = record.get("achieved", [])
     if due or stated:
         seen = ", ".join(f"{one['quantity']}: {one['count']} of {one['of']}" for one in due)
