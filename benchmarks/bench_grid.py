@@ -1,4 +1,4 @@
-"""Power flow against its peers, and the grid table of synthetic customers.
+"""Peak factors of London, power flow against its peers, and the table of synthetic customers.
 
 Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is installed; it is no
 dependency. London homes need the data folder (see `measured_homes`). All figures are private.
@@ -16,7 +16,7 @@ import numpy as np
 
 from wattveil.arrays import Floats
 from wattveil.grid import Feeder, compare_on_feeder, power_flow, read_feeder
-from wattveil.grid import solver as grid_solver
+from wattveil.grid import flow_solver as grid_solver
 from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release.synthetic import LoadSynthesizer
@@ -27,16 +27,48 @@ ALPHA_KW = 15.0
 CLUSTERS = 6
 CUSTOMERS = 20_000
 RELEASES = 15
+GROUPS, MIN_DAYS = 400, 350
 NO_NOISE = 1e6  # an epsilon without a useful guarantee
 GENERATOR = np.random.default_rng(0)
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print factors, speed and the table."""
+    for line in peak_factors():
+        print(line, flush=True)  # noqa: T201
     for line in speed():
         print(line, flush=True)  # noqa: T201
     for line in table():
         print(line, flush=True)  # noqa: T201
+
+
+def peak_factors() -> Iterator[str]:
+    """Yield what average days and hourly means leave out of a peak, by the size of a group."""
+    if not measured_homes.LONDON.exists():
+        return
+    days = measured_homes.london_year().reshape(-1, 365, measured_homes.N_HOURS)
+    days = days[np.isfinite(days[:, :, 0]).sum(axis=1) >= MIN_DAYS]
+    mean_day = np.nanmean(days, axis=1, keepdims=True)
+    days = np.where(np.isnan(days), mean_day, days)
+    yield f"{len(days)} homes of 2013: highest hour over peak of the average day"
+    for homes in (4, 16, 60):
+        own = [GENERATOR.choice(len(days), homes, replace=False) for _ in range(GROUPS)]
+        yield factors(homes, [days[each].sum(axis=0) for each in own], axis=0)
+    halves = measured_homes.london_half_hours()
+    halves = halves[halves.max(axis=1) > 0.0]
+    yield f"{len(halves)} homes, 28 winter days: highest half-hour over highest hour"
+    for homes in (1, 4, 16, 60):
+        own = [GENERATOR.choice(len(halves), homes, replace=False) for _ in range(GROUPS)]
+        yield factors(homes, [halves[each].sum(axis=0).reshape(-1, 2) for each in own], axis=1)
+
+
+def factors(homes: int, load_kw: list[Floats], *, axis: int) -> str:
+    """Return the highest load of groups over the highest mean of an axis, in words."""
+    found = [each.max() / each.mean(axis=axis).max() for each in load_kw]
+    low, high = np.quantile(found, (0.05, 0.95))
+    return (
+        f"  {homes} homes: mean {np.mean(found):.2f}, 5 to 95 % of groups {low:.2f} to {high:.2f}"
+    )
 
 
 def speed() -> list[str]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from wattveil.errors import InvalidFileError
 from wattveil.lab.audit.audit_power import runs_to_detect
-from wattveil.privacy.guarantee import global_guarantee
+from wattveil.lab.audit.intruder_record import permitted_result
+from wattveil.lab.audit.release_audit import NOT_REFUTED, is_weak
+from wattveil.privacy.guarantee import Guarantee, global_guarantee
 from wattveil.web.formatting import format_lower_bound, format_upper_bound
 
 RECORD_FIELDS = (
@@ -47,10 +49,16 @@ def bounds_table(record: Mapping[str, Any]) -> list[dict[str, str]]:
             ),
             "claimed": format_upper_bound(float(one["claim"]["epsilon"]), 4),
             "evidence": one["evidence"],
-            "verdict": one["verdict"],
+            "verdict": f"{one['verdict']} (weak)" if has_little_power(one) else one["verdict"],
         }
         for one in record["audits"]
     ]
+
+
+def has_little_power(audit: Mapping[str, Any]) -> bool:
+    """Whether an audit did not refute its claim, and could have found gross violations only."""
+    claimed = float(audit["claim"]["epsilon"])
+    return bool(audit["verdict"] == NOT_REFUTED and is_weak(audit["max_epsilon"], claimed))
 
 
 _EXCESSES = (0.1, 0.5, 1.0, 3.0)
@@ -82,12 +90,20 @@ def _runs(claim: Mapping[str, str], excess: float, level: float) -> str:
 
 
 def attacks_table(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the result of each attack beside the one without leakage."""
+    """Return the result of each attack beside the one without leakage and the largest one."""
+    request = record["request"]
+    guarantee = global_guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"]))
     return [
         {
             "attack": one["attack"],
             "result": one["result"],
             "without leakage": one["no_leakage"],
+            "largest value that the guarantee permits": _permitted(one["attack"], guarantee),
         }
         for one in record.get("attacks", [])
     ]
+
+
+def _permitted(attack: str, guarantee: Guarantee) -> str:
+    share = permitted_result(attack, guarantee)
+    return "no bound follows" if share is None else f"{format_upper_bound(100.0 * share)} %"

@@ -51,6 +51,8 @@ class Standard:
     """Address of the text, or of the publisher's page about it."""
     needs_rule: bool = False
     """Whether it is about aggregation rules, which a release has with ``--rule`` only."""
+    is_about_anonymity: bool = False
+    """Whether it is about anonymous information, which labels under real ids are not."""
     wording: str
     """What the names of the clauses were taken from, and what is left to the reader."""
     clauses: Sequence[Clause]

@@ -11,13 +11,26 @@ from typing import Any
 
 from wattveil.bundle import keys
 from wattveil.bundle.manifest import Manifest
-from wattveil.dossier.clauses import Standard
+from wattveil.dossier.audit_evidence import has_little_power
+from wattveil.dossier.clauses import ANSWERS_FILE, Standard
 from wattveil.dossier.evidence import Evidence, Field
+from wattveil.lab.audit.release_audit import NOT_REFUTED
 from wattveil.products.request import NO_RULE
 from wattveil.release.weak_guarantees import REAL_IDS, delta_warning, epsilon_warning
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
+MIN_JUSTIFICATION = 15
+"""Characters of an answer that justifies real ids: none of n/a, none, tbd has as many."""
+MIN_ANSWER = 5
+"""Characters of any other answer: n/a, none and tbd have fewer, the name of a region may not."""
+_PLACEHOLDERS = {
+    *("not applicable", "not applicable yet", "not known", "pending", "see above", "to follow"),
+    *("to be completed", "to be confirmed", "to be determined", "unknown"),
+}
+"""Longer texts that stand for a missing answer."""
+_YES_OR_NO = ("Are ", "Does ", "Is ", "Was ", "Were ")
+"""Beginnings of questions to which yes and no are answers."""
 _NOT_COMPARED = {"customers", "typical_kw", "roughness", "about"}
 """Public estimates and texts of a request: an audit may have others. It must share the rest."""
 
@@ -30,7 +43,7 @@ class Conflict:
     files: str
     is_warning: bool = False
     is_untested: bool = False
-    """Whether an audit is missing, or could not have refuted a claim: signed with a reason only."""
+    """Whether an audit is missing, or had no power to refute a claim: signed with a reason only."""
 
     @property
     def kind(self) -> str:
@@ -38,10 +51,21 @@ class Conflict:
         return "warning" if self.is_warning else "conflict"
 
 
-def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple[Conflict, ...]:
-    """Compare the files with each other, with the rules that they state, and with the standard."""
+def find_conflicts(
+    evidence: Evidence,
+    today: date,
+    standard: Standard,
+    *,
+    said: Mapping[str, str],
+    real_ids_approved_by: str | None = None,
+) -> tuple[Conflict, ...]:
+    """Compare the files with each other, with the rules that they state, and with the standard.
+
+    ``said`` has a person's answers, by question.
+    """
     if evidence.series is not None:
         return (
+            *_placeholders(evidence, standard, said),
             *_rule(evidence, standard),
             *_verification(evidence),
             *_parameters(evidence),
@@ -53,6 +77,8 @@ def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple
         *_verification(evidence),
         *_parameters(evidence),
         *_manifest(evidence),
+        *_real_ids(evidence, standard, real_ids_approved_by),
+        *_placeholders(evidence, standard, said),
         *_period(evidence),
         *_ledger(evidence),
         *_audit(evidence, today),
@@ -100,15 +126,12 @@ def _parameters(evidence: Evidence) -> Iterator[Conflict]:
 
 def _manifest(evidence: Evidence) -> Iterator[Conflict]:
     manifest, name = evidence.manifest, evidence.files["manifest"]
-    request = manifest["request"]
     if manifest["variant"] != "approximate":
         text = "The guarantee is that of the instance tier, which is not differential privacy."
         yield Conflict(text=text, files=f"{name}, variant")
     if manifest["implementation"]["test_mode"]:
         text = "The noise is from a test source."
         yield Conflict(text=text, files=f"{name}, implementation.test_mode")
-    if request["real_ids"]:
-        yield Conflict(text=REAL_IDS, files=f"{name}, request.real_ids", is_warning=True)
     if manifest["other_releases_on_same_people"] == "unknown":
         text = "The curator does not state whether there are other releases about these customers."
         files = f"{name}, other_releases_on_same_people"
@@ -118,6 +141,49 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
             "The release is not recorded in a ledger: the total relies on the curator's statement."
         )
         yield Conflict(text=text, files=f"{name}, cumulative", is_warning=True)
+
+
+def _real_ids(
+    evidence: Evidence, standard: Standard, approved_by: str | None
+) -> Iterator[Conflict]:
+    """Report real ids, unless their publication was approved or the standard permits them."""
+    if not evidence.has_real_ids:
+        return
+    files, text = f"{evidence.files['manifest']}, request.real_ids", REAL_IDS
+    is_accepted = approved_by is not None or not standard.is_about_anonymity
+    if approved_by is not None:
+        text += f" Approved by: {approved_by}."
+    elif not is_accepted:
+        text += (
+            " Such labels are not anonymous information. If they are to be published, name who"
+            " approved it with --real-ids-approved-by."
+        )
+    yield Conflict(text=text, files=files, is_warning=is_accepted)
+
+
+def _placeholders(
+    evidence: Evidence, standard: Standard, said: Mapping[str, str]
+) -> Iterator[Conflict]:
+    """Report answers that stand for a missing one; what justifies real ids must be longer."""
+    clauses = standard.real_ids_clauses if evidence.has_real_ids else ()
+    justified = {question for clause in clauses for question in clause.questions}
+    for question, answer in said.items():
+        minimum = MIN_JUSTIFICATION if question in justified else MIN_ANSWER
+        is_short = answer.strip(" .").casefold() in {"yes", "no"}
+        if not answer or (is_short and question.startswith(_YES_OR_NO)):
+            continue
+        if is_placeholder(answer, minimum):
+            text = (
+                f'"{answer}" is no answer to: {question} At least {minimum} characters are'
+                " required, which are not a placeholder."
+            )
+            yield Conflict(text=text, files=ANSWERS_FILE)
+
+
+def is_placeholder(answer: str, minimum: int) -> bool:
+    """Whether an answer is too short, or stands for a missing one."""
+    words = " ".join(answer.split()).strip(" .-–—?!").casefold()
+    return len(words) < minimum or words in _PLACEHOLDERS
 
 
 def _period(evidence: Evidence) -> Iterator[Conflict]:
@@ -206,12 +272,18 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
 
 
 def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
-    """Report claims that were refuted, and audits that could not have refuted one."""
+    """Report claims that were refuted, and audits that had no power to refute one."""
     for one in record["audits"]:
         if one["verdict"] == "refuted":
             text = f"The audit refutes the claim of {one['release']} ({one['method']})."
             yield Conflict(text=text, files=f"{name}, audits")
-        elif one["verdict"] != "not refuted":
+        elif has_little_power(one):
+            text = (
+                f"The audit of {one['release']} ({one['method']}) is weak: even a perfect attack"
+                " would have shown less than twice the claimed epsilon."
+            )
+            yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
+        elif one["verdict"] != NOT_REFUTED:
             audited = f"{one['release']} ({one['method']})"
             text = (
                 f"The audit of {audited} had too little power to test the claim: {one['verdict']}."

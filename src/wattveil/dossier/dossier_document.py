@@ -139,18 +139,29 @@ def make_dossier(
     *,
     answers: Mapping[str, str],
     inconclusive_reason: str | None = None,
+    real_ids_approved_by: str | None = None,
     now: datetime | None = None,
 ) -> Dossier:
     """Answer the clauses of a standard from the evidence and a person's answers.
 
-    ``inconclusive_reason`` is why an audit that is missing or could not have refuted a claim is
-    accepted; it is stated beside each.
+    ``inconclusive_reason`` is why an audit that is missing or had no power to refute a claim is
+    accepted; it is stated beside each. ``real_ids_approved_by`` is who approved labels under real
+    ids, which conflict with a standard about anonymity otherwise.
     """
     made_at = datetime.now(UTC) if now is None else now
     chosen = read_standard(standard)
     if unknown := {name for name, said in answers.items() if said} - known_questions(evidence):
         raise InvalidParameterError("answers", "given for questions of a standard", min(unknown))
-    conflicts = find_conflicts(evidence, made_at.date(), chosen)
+    if real_ids_approved_by is not None and not evidence.has_real_ids:
+        rule = "omitted: the release has no real ids"
+        raise InvalidParameterError("real_ids_approved_by", rule, real_ids_approved_by)
+    conflicts = find_conflicts(
+        evidence,
+        made_at.date(),
+        chosen,
+        said=answers,
+        real_ids_approved_by=real_ids_approved_by,
+    )
     if inconclusive_reason is not None:
         stated = f"Accepted by the signatory, because: {inconclusive_reason}"
         conflicts = tuple(
@@ -171,7 +182,11 @@ def read_answers(path: Path) -> dict[str, str]:
     try:
         record = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidFileError(path, "content", "TOML", str(error)) from error
+        remedy = (
+            'Write \\" for a quotation mark inside an answer, and keep each answer on one line'
+            " between quotation marks"
+        )
+        raise InvalidFileError(path, "content", "TOML", str(error), remedy=remedy) from error
     for question, said in record.items():
         if not isinstance(said, str):
             raise InvalidFileError(path, question, "a text", type(said).__name__)

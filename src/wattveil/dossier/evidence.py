@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest, read_manifest
+from wattveil.bundle.card import period_text
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_text, real_ids_text, total_text
 from wattveil.bundle.manifest import Manifest
@@ -30,6 +31,7 @@ from wattveil.dossier.audit_evidence import (
 )
 from wattveil.dossier.guarantee_texts import (
     draws_text,
+    erasure_text,
     inference_text,
     mechanisms_of,
     neighbours_text,
@@ -324,15 +326,18 @@ def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return expected and achieved quality: a row for each quantity of a product."""
     found, errors = [], released_errors(manifest)
     for part in manifest["products"]:
-        pairs = (text.partition(": ") for text in part["expected"])
+        expected = dict(text.split(": ", 1) for text in part["expected"])
+        counted = part.get("achieved", [])
+        rows = {one["quantity"] for one in counted}
         found += [
             _row(part, quantity, expected=value, achieved=errors.get(quantity, ""))
-            for quantity, _, value in pairs
+            for quantity, value in expected.items()
+            if quantity not in rows
         ]
-        found += [
-            _row(part, one["quantity"], achieved=f"{one['count']} of {one['of']}")
-            for one in part.get("achieved", [])
-        ]
+        for one in counted:
+            of = f"{one['count']} of {one['of']}"
+            name = one["quantity"]
+            found.append(_row(part, name, expected=expected.get(name, ""), achieved=of))
     return found
 
 
@@ -396,7 +401,7 @@ def _published(manifest: Mapping[str, Any]) -> str:
 def _period(manifest: Mapping[str, Any]) -> str | None:
     """Return the stated days of the readings; None if they are not stated."""
     stated = manifest["profiles"]["reading_rules"]["period"]
-    return None if stated is None else f"from {stated[0]} to before {stated[1]}"
+    return None if stated is None else period_text(dict(manifest))
 
 
 def _grid(manifest: Mapping[str, Any]) -> str:
@@ -475,6 +480,7 @@ DERIVED = {
     ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
     ("manifest", "variant_text"): _Derived("variant", variant_text),
     ("manifest", "neighbours_text"): _Derived("guarantee", neighbours_text),
+    ("manifest", "erasure_text"): _Derived("guarantee", erasure_text),
     ("manifest", "overlap_text"): _Derived("variant, composition", overlap_text),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived(
@@ -483,7 +489,9 @@ DERIVED = {
     ("audit", "power_text"): _Derived(
         "audits[].claim, confidence", power_table, "runs that a paired audit needs"
     ),
-    ("audit", "attacks_text"): _Derived("attacks[].result", attacks_table, "results of attacks"),
+    ("audit", "attacks_text"): _Derived(
+        "attacks[], request.epsilon, request.delta", attacks_table, "results of attacks"
+    ),
     ("audit", "customers_text"): _Derived("customers", audited_customers),
     ("audit", "signature_text"): _Derived("signature", signature_text),
 }

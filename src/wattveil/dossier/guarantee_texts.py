@@ -66,13 +66,30 @@ def neighbours_text(manifest: Mapping[str, Any]) -> str:
     stated = Guarantee.from_json(manifest["guarantee"])
     text = (
         f"{stated.neighbours.value}, that is, the data set is compared with the same one without"
-        f" the data of one {stated.unit.value}, who stays on the list of customers"
+        f" the data of one {stated.unit.value}, who stays on the list of customers (for the data,"
+        " this is the add/remove or unbounded relation of NIST SP 800-226, with the list held"
+        " fixed)"
     )
     if stated.tier is not Tier.GLOBAL:
         return f"{text}. No guarantee is claimed for replacing these data by others"
     return (
-        f"{text}. If these data are replaced by any others (replace-one, two steps of zero-out),"
-        f" {_replaced_text(stated)}"
+        f"{text}. If these data are replaced by any others (replace-one, the bounded relation; two"
+        f" steps of zero-out), {_replaced_text(stated)}"
+    )
+
+
+def erasure_text(manifest: Mapping[str, Any]) -> str:
+    """Return what a published release means for a customer who objects or asks for erasure."""
+    text = "A published release is not recomputed if a customer objects or asks for erasure"
+    stated = Guarantee.from_json(manifest["guarantee"])
+    if stated.tier is not Tier.GLOBAL:
+        return (
+            f"{text}. No bound holds for what it reveals of that customer: in the instance tier the"
+            " noise scale, and which labels have no noise, are computed from the data."
+        )
+    return (
+        f"{text}: the guarantee (epsilon {stated.epsilon}) continues to hold for that customer, and"
+        " the privacy loss remains spent."
     )
 
 

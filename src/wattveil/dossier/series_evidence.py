@@ -4,7 +4,6 @@ The manifest of a period has other fields than that of a release. What clauses a
 of a release is computed here from all periods, and cited by the fields of the series.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import CLOSED, signer, verify_chain
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.dossier.guarantee_texts import (
+    erasure_text,
     inference_text,
     neighbours_text,
     overlap_text,
@@ -34,7 +34,13 @@ from wattveil.dossier.guarantee_texts import (
 )
 from wattveil.errors import InvalidFileError
 from wattveil.web.charts import TWO_SIDED_95
-from wattveil.web.formatting import format_count, format_number, format_share, format_upper_bound
+from wattveil.web.formatting import (
+    format_count,
+    format_factor,
+    format_number,
+    format_share,
+    format_upper_bound,
+)
 
 _COMPOSITION = (
     "The guarantee is that of all periods of the horizon together: the queries of every period are"
@@ -96,6 +102,7 @@ def read_series(folder: Path, trusted: Ed25519PublicKey | None) -> SeriesEvidenc
 def _guarantee_fields(manifest: Manifest) -> dict[str, SeriesField]:
     """Return the texts about the guarantee that a release has, too."""
     texts = {
+        "erasure_text": erasure_text,
         "inference_text": inference_text,
         "neighbours_text": neighbours_text,
         "overlap_text": overlap_text,
@@ -245,7 +252,7 @@ def _series_fields(manifests: Sequence[Manifest], result: SeriesResult) -> dict[
     """Return what only a series has."""
     last, guarantee = manifests[-1], result.guarantee
     spent = int(last["accrued"]["rho_units"]) / int(last["accrued"]["of_rho_units"])
-    factor = format_upper_bound(math.exp(guarantee.epsilon))
+    factor = format_factor(guarantee.epsilon)
     price = (
         f"Epsilon {guarantee.epsilon} at delta {guarantee.delta} is the total price of the series,"
         f" for all {last['periods']} periods of the horizon together. After {last['label']},"

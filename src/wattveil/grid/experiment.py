@@ -29,8 +29,8 @@ from wattveil.errors import InvalidDataError, InvalidParameterError, NoPowerFlow
 from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.grid_metrics import Compared, GridMetric, customer_metrics, network_metrics
 from wattveil.grid.large_customers import SetAside, usual_customers
-from wattveil.grid.observation import GridSetting, Observation, observe
-from wattveil.grid.placement import CustomerSampler, Scaling, place_houses
+from wattveil.grid.observation import GROUP_ROWS, GridSetting, Observation, observe
+from wattveil.grid.placement import CustomerSampler, Scaling, mixed_classes, place_houses
 from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import (
     NOISE_QUANTILE,
@@ -112,6 +112,8 @@ class GridComparison(PrivateResult):
         solver. If half of the samples fail, network metrics are infinite.
     set_aside
         Very large customers, which are in neither sample.
+    redraws
+        Number of bootstrap samples of real customers.
     """
 
     rows: tuple[GridRow, ...]
@@ -123,6 +125,7 @@ class GridComparison(PrivateResult):
     class_mix_distance: float
     synthetic_failures: Mapping[int, str]
     set_aside: SetAside
+    redraws: int
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"metrics": lambda: records_table(self._records(), "metric")}
@@ -138,6 +141,7 @@ class GridComparison(PrivateResult):
             "houses": self.setting.placement.houses,
             "factor": self.setting.placement.factor,
             "power_factor": self.setting.power_factor,
+            "redraws": self.redraws,
             "classes": list(self.class_names),
             "class_mix_distance": self.class_mix_distance,
             "synthetic_failures": {str(k): v for k, v in self.synthetic_failures.items()},
@@ -283,7 +287,7 @@ def _finite(value: object) -> object:
 PAPER_POWER_FACTOR = float(np.cos(np.arctan(0.1)))
 """Reactive power is 10 % of the active power."""
 DRAWS = 10
-_MIN_REDRAWS = 20
+DEFAULT_REDRAWS, _MIN_REDRAWS = 100, 20
 _MAX_LOG = 700.0  # exp(709) is the largest float
 
 
@@ -299,7 +303,7 @@ def compare_on_feeder(
     power_factor: float = PAPER_POWER_FACTOR,
     transformer_kva: float = 25.0,
     transformer_homes: int = 8,
-    redraws: int = 100,
+    redraws: int = DEFAULT_REDRAWS,
     seed: int = 0,
     advance: Callable[[], object] = lambda: None,
 ) -> GridComparison:
@@ -330,7 +334,7 @@ def compare_on_feeder(
     seed
         Of the random assignment.
     advance
-        Called after each draw; there are ``redraws + 2 * DRAWS + 1``.
+        Called at each draw; there are ``redraws + 2 * DRAWS + 1``.
     """
     if real.grid.without_days != synthetic.grid.without_days:
         raise InvalidParameterError("synthetic", f"on the grid {real.grid!r}", synthetic.grid)
@@ -360,10 +364,16 @@ def compare_on_feeder(
         transformer_homes=checks.integer("transformer_homes", transformer_homes, minimum=1),
     )
 
+    # Groups have a sampler of their own: their number does not change the placement.
+    group_sampler = CustomerSampler((seed, 1))
+    n_rows = max(GROUP_ROWS, placement.houses)
+    group_classes = mixed_classes(n_rows, classes.real_share, group_sampler)
+
     def drawn(load_kw: Floats, of_class: Ints) -> Observation:
-        seen = observe(setting, load_kw[sampler.customers(of_class, placement.wanted_class)])
+        houses_kw = load_kw[sampler.customers(of_class, placement.wanted_class)]
+        groups_kw = load_kw[group_sampler.customers(of_class, group_classes)]
         advance()
-        return seen
+        return observe(setting, houses_kw, groups_kw)
 
     def redrawn() -> Observation:
         # Bootstrap: the real customers are a sample themselves and may be fewer than the houses, so
@@ -406,6 +416,7 @@ def compare_on_feeder(
             for snapshot, message in seen.flow.failures.items()
         },
         set_aside=set_aside,
+        redraws=redraws,
     )
 
 

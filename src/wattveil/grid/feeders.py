@@ -401,9 +401,12 @@ def read_feeder(source: str | Path) -> Feeder:
     path = Path(source)
     if path.suffix == ".m" and path.is_file():
         return read_matpower(path)
-    if path.is_dir():
+    is_opendss = path.suffix == ".dss" or any(path.glob("*.dss"))
+    if path.is_dir() and ((path / _BUSES).exists() or not is_opendss):
         return _read_folder(path)
     rule = f"{one_of(BUILT_IN)}; or a folder with {_BUSES} and {_BRANCHES}, or a .m file"
+    if is_opendss:
+        rule += ". OpenDSS circuits are not read: use `synthesize --buses`"
     raise InvalidParameterError("feeder", rule, str(source))
 
 
@@ -467,7 +470,8 @@ def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> li
             columns = table.fieldnames or ()
             rows: list[_CsvRow] = list(table)
     except FileNotFoundError as error:
-        raise InvalidFileError(path, "file", "a file of this name", None) from error
+        remedy = f"The folder of a feeder contains {_BUSES} and {_BRANCHES}"
+        raise InvalidFileError(path, "file", "a file of this name", None, remedy=remedy) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "content", "a CSV table", str(error)) from error
     check_columns(path, columns, needed=needed, optional=allowed, meaning=_MEANING)

@@ -52,9 +52,23 @@ _HEADLINE = "A5 peak"
 
 
 def write_grid_page(
-    comparison: GridComparison, path: str | Path, *, margin: float = DEFAULT_MARGIN
+    comparison: GridComparison,
+    path: str | Path,
+    *,
+    margin: float = DEFAULT_MARGIN,
+    warning: str = "",
 ) -> None:
-    """Write the page as one file."""
+    """Write the page as one file.
+
+    Parameters
+    ----------
+    comparison, path
+        What is shown, and where.
+    margin
+        Relative difference that the summary accepts.
+    warning
+        About the two files; empty if there is none.
+    """
     summary = planning_summary(comparison, margin=margin)
     setting, rows = comparison.setting, comparison.rows
     peak = next(row for row in rows if row.metric == _HEADLINE)
@@ -91,6 +105,7 @@ def write_grid_page(
         sentence=summary_text(summary, margin),
         set_aside=comparison.set_aside.sentence if any(comparison.set_aside[:2]) else "",
         light_load=light_load(comparison),
+        warning=warning,
         summary=summary_table(summary),
         notes=summary_notes(comparison),
         verdicts=verdict_table(

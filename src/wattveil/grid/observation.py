@@ -18,6 +18,9 @@ from wattveil.profiles.time_grid import TimeGrid
 RANGE_A_PU = (0.95, 1.05)
 RANGE_B_PU = (0.9167, 1.0583)
 GROUP_SIZES = (1, 2, 4, 8, 16, 64)
+GROUP_ROWS = 65_536
+"""Homes drawn for the groups: 8,192 groups of 8. A few hundred are one random placement: the 99th
+percentile of their peaks differs by a fifth from one placement to another."""
 
 _MIDDAY_HOURS = (10.0, 15.0)
 _HEAT_HOURS = 2.0  # a transformer warms up: the mean load of two hours counts
@@ -98,7 +101,7 @@ class Observation:
     panels_mw, more_load_mw
         Hosting capacity for PV at the midday snapshot of minimum load, and for load at the peak.
     groups
-        By number of homes per group, up to the number of homes.
+        By number of homes per group, up to the number of houses.
     transformers
         None if there are fewer homes than one transformer feeds.
     peak_kw : (N,)
@@ -126,8 +129,19 @@ class Observation:
     zero_share: float
 
 
-def observe(setting: GridSetting, customers_kw: Floats) -> Observation:
-    """Observe the feeder and the customers, one row per house."""
+def observe(setting: GridSetting, customers_kw: Floats, groups_kw: Floats) -> Observation:
+    """Observe the feeder and the customers.
+
+    Parameters
+    ----------
+    setting
+        Feeder, placement and parameters.
+    customers_kw : (N, T)
+        One row per house.
+    groups_kw : (M, T)
+        Customers of random groups, neighbours in one group; at least as many as a group has. They
+        are many more than the houses, so that groups do not depend on one placement.
+    """
     feeder = setting.feeder
     load_kw = setting.placement.bus_load_kw(customers_kw)
     load_kvar = load_kw * np.tan(np.arccos(setting.power_factor))
@@ -155,8 +169,8 @@ def observe(setting: GridSetting, customers_kw: Floats) -> Observation:
         feeder_kw=feeder_kw,
         panels_mw=panels_mw,
         more_load_mw=more_load_mw,
-        groups=_groups(customers_kw),
-        transformers=_transformers(setting, customers_kw),
+        groups=_groups(setting.placement.houses, groups_kw),
+        transformers=_transformers(setting, groups_kw),
         peak_kw=np.sort(customers_kw.max(axis=1)),
         ramp_kw=np.sort((after - before)[:, setting.follows], axis=None),
         autocorrelation=np.sort(autocorrelation(before, after)),
@@ -165,18 +179,18 @@ def observe(setting: GridSetting, customers_kw: Floats) -> Observation:
     )
 
 
-def _groups(customers_kw: Floats) -> dict[int, GroupDemand]:
-    """Return random groups of every size up to the number of homes."""
-    sizes = [homes for homes in GROUP_SIZES if homes <= len(customers_kw)]
-    return {homes: group_demand(customers_kw, homes) for homes in sizes}
+def _groups(houses: int, groups_kw: Floats) -> dict[int, GroupDemand]:
+    """Return random groups of every size up to the number of houses."""
+    sizes = [homes for homes in GROUP_SIZES if homes <= houses]
+    return {homes: group_demand(groups_kw, homes) for homes in sizes}
 
 
-def _transformers(setting: GridSetting, customers_kw: Floats) -> Transformers | None:
+def _transformers(setting: GridSetting, groups_kw: Floats) -> Transformers | None:
     if setting.transformer_homes > setting.placement.houses:
         return None
     homes = setting.transformer_homes
-    groups = len(customers_kw) // homes  # of neighbours: customers were drawn independently
-    members = customers_kw[: groups * homes].reshape(groups, homes, -1)
+    groups = len(groups_kw) // homes  # of neighbours: customers were drawn independently
+    members = groups_kw[: groups * homes].reshape(groups, homes, -1)
     active_kw = members.sum(axis=1)
     # |S| = |P| / cos(phi)
     loading = np.abs(active_kw) / setting.power_factor / setting.transformer_kva

@@ -24,7 +24,7 @@ class CustomerSampler:
         Makes an experiment repeatable; it protects nothing.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | tuple[int, ...]) -> None:
         self._generator = np.random.default_rng(seed)
 
     def shuffled(self, values: Ints) -> Ints:
@@ -135,8 +135,13 @@ def place_houses(
     factor = 1.0
     if scaling is Scaling.FACTOR:
         factor = nominal_kw / _peak_kw(count @ mean_kw)
-    wanted = sampler.shuffled(np.repeat(np.arange(share.size), count))
+    wanted = mixed_classes(bus.size, share, sampler)
     return Placement(bus=bus, wanted_class=wanted, factor=factor, buses=feeder.buses)
+
+
+def mixed_classes(homes: int, share: Floats, sampler: CustomerSampler) -> Ints:
+    """Return a class for each home, in random order, with these shares."""
+    return sampler.shuffled(np.repeat(np.arange(share.size), _apportion(homes, share)))
 
 
 def _peak_kw(load_kw: Floats) -> float:

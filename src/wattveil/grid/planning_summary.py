@@ -16,7 +16,7 @@ from scipy import stats
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
-from wattveil.grid.experiment import GridComparison, GridRow
+from wattveil.grid.experiment import DEFAULT_REDRAWS, GridComparison, GridRow
 from wattveil.grid.grid_metrics import Compared
 from wattveil.grid.observation import GridSetting, Observation
 from wattveil.web.charts import TWO_SIDED_95
@@ -34,8 +34,8 @@ _QUANTITIES = {
     "A4 peak current, largest": "peak current, largest",
     "A6 hosting capacity, load": "hosting capacity, load",
     "A6 hosting capacity, PV": "hosting capacity, PV",
-    "B8 ADMD of 64 homes, W1": "ADMD of 64 homes",
-    "B8 ADMD of 4 homes, W1": "ADMD of 4 homes",
+    "B8 ADMD of 64 homes, W1": "average-day ADMD of 64 homes",
+    "B8 ADMD of 4 homes, W1": "average-day ADMD of 4 homes",
     "B9 peak loading, 99 %": (
         "transformer peak loading, {homes} homes on {kva:g} kVA, 99th percentile"
     ),
@@ -47,8 +47,8 @@ _LIGHT_LOAD = 0.1
 """Share of the nominal load below which a feeder hardly distinguishes populations."""
 
 
-_POWER = 0.8
-"""Usual power of a test."""
+_POWER, _LOW_POWER = 0.8, 0.1
+"""Usual power of a test, and the power below which the sample is called too small."""
 
 
 class Equivalence(StrEnum):
@@ -130,6 +130,11 @@ def summary_notes(comparison: GridComparison) -> tuple[str, ...]:
     omitted = [_quantity(metric, setting) for metric in _QUANTITIES if metric not in found]
     houses = format_count(setting.placement.houses, "house")
     notes = [f"Omitted: {name}, because there are only {houses}." for name in omitted]
+    if comparison.redraws < DEFAULT_REDRAWS:
+        notes.append(
+            f"Only {comparison.redraws} redraws: intervals, power and verdicts vary with --seed."
+            f" Use at least {DEFAULT_REDRAWS} for results that are reported."
+        )
     real, synthetic = (_extremes(seen) for seen in (comparison.real, comparison.synthetic))
     notes.append(
         f"Highest voltage {real[0]:.4f} pu (one synthetic sample: {synthetic[0]:.4f}), lowest flow"
@@ -241,22 +246,43 @@ def summary_sentence(rows: Sequence[PlanningRow], margin: float) -> str:
     )
 
 
+def powerless(rows: Sequence[PlanningRow], margin: float) -> str:
+    """Return that the margin cannot be shown, if no test has any power; or nothing.
+
+    It names a margin that can be: for all quantities, or for the most precise one.
+    """
+    margins = _min_margins(rows)
+    if not margins or any(row.power > 0.0 for row in rows):
+        return ""
+    widest, narrow = (math.ceil(100.0 * end(margins.values())) for end in (max, min))
+    use = f"use ±{widest} %"
+    if widest > 100:  # noqa: PLR2004 - percent: no larger margin is accepted
+        use = f"use ±{narrow} % for {min(margins, key=margins.__getitem__)} only"
+    if narrow > 100:  # noqa: PLR2004
+        use = "no margin can"
+    return f"±{100.0 * margin:g} % cannot be shown with these customers; {use}."
+
+
 def min_margin(rows: Sequence[PlanningRow]) -> str:
-    """Return the smallest margin at which every test has a power of 80 %, in words.
+    """Return the smallest margin at which every test has a power of 80 %, in words."""
+    margins = _min_margins(rows)
+    if not margins:
+        return ""
+    widest = max(margins, key=margins.__getitem__)
+    return (
+        f"Smallest margin with {100.0 * _POWER:.0f} % power: ±{100.0 * min(margins.values()):.1f} %"
+        f" for the most precise quantity, ±{100.0 * margins[widest]:.1f} % for all ({widest})."
+    )
+
+
+def _min_margins(rows: Sequence[PlanningRow]) -> dict[str, float]:
+    """Return the smallest margin of each quantity at which its test has a power of 80 %.
 
     By `_power`, 2 Φ((m / reach - 1) 1.96) - 1 = 0.8 for m = reach (1 + 1.2816 / 1.96).
     """
-    reaches = {row.quantity: 0.5 * (row.high - row.low) for row in rows}
-    known = {name: reach for name, reach in reaches.items() if math.isfinite(reach)}
-    if not known:
-        return ""
     factor = 1.0 + float(stats.norm.ppf(0.5 + 0.5 * _POWER)) / TWO_SIDED_95
-    widest = max(known, key=known.__getitem__)
-    narrow = min(known.values())
-    return (
-        f"Smallest margin with {100.0 * _POWER:.0f} % power: ±{100.0 * factor * narrow:.1f} % for"
-        f" the most precise quantity, ±{100.0 * factor * known[widest]:.1f} % for all ({widest})."
-    )
+    found = {row.quantity: factor * 0.5 * (row.high - row.low) for row in rows}
+    return {name: margin for name, margin in found.items() if math.isfinite(margin)}
 
 
 def beyond_margin(rows: Sequence[PlanningRow], margin: float) -> str:
@@ -269,14 +295,15 @@ def beyond_margin(rows: Sequence[PlanningRow], margin: float) -> str:
     if not beyond:
         return ""
     return (
-        "Inconclusive, but the difference found is beyond the margin:"
+        "Inconclusive, but the estimate itself exceeds the margin:"
         f" {'; '.join(beyond)}. Do not use these quantities as if they agreed."
     )
 
 
 def summary_text(rows: Sequence[PlanningRow], margin: float) -> str:
-    """Return the outcomes, what is beyond the margin, and the margins with power, for a page."""
-    texts = (summary_sentence(rows, margin), beyond_margin(rows, margin), min_margin(rows))
+    """Return the outcomes, what is beyond the margin, and margins with power, for a page."""
+    first = powerless(rows, margin), summary_sentence(rows, margin)
+    texts = (*first, beyond_margin(rows, margin), min_margin(rows))
     return " ".join(text for text in texts if text)
 
 
@@ -289,10 +316,11 @@ def format_difference(row: PlanningRow) -> str:
 
 
 def format_equivalence(row: PlanningRow) -> str:
-    """Return the verdict; if it is inconclusive, with the power of the test."""
+    """Return the verdict; if it is inconclusive, with the power of the test, and its cause."""
     if row.equivalence is not Equivalence.INCONCLUSIVE or math.isnan(row.power):
         return row.equivalence.value
-    return f"{row.equivalence.value} (power {100.0 * row.power:.0f} %)"
+    cause = "; sample too small for this margin" if row.power < _LOW_POWER else ""
+    return f"{row.equivalence.value} (power {100.0 * row.power:.0f} %{cause})"
 
 
 def metric_parts(row: GridRow) -> tuple[str, str, str]:

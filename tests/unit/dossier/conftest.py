@@ -120,7 +120,11 @@ def audit_record(**changes: object) -> dict[str, object]:
         "evidence": "few",
         "verdict": "not refuted",
     }
-    attack = {"attack": "membership inference", "result": "51 %", "no_leakage": "50 %"}
+    attack = {
+        "attack": "membership inference by distance, AUC",
+        "result": "51 %",
+        "no_leakage": "50 %",
+    }
     return {
         "record_version": "1",
         "kind": "motivated-intruder test",

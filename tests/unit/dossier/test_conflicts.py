@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dossier.conftest import Files, audit_record
+from tests.unit.dossier.conftest import Files, audit_record, write_signed
 from wattveil.bundle.keys import new_key, sign
 from wattveil.dossier.clauses import read_standard
 from wattveil.dossier.conflicts import find_conflicts
+from wattveil.dossier.dossier_document import dossier_markdown, make_dossier
 from wattveil.dossier.evidence import Evidence
-from wattveil.errors import InvalidFileError, MissingExtraError
+from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.server.ledger.journal import SEALED, seal
 
 TODAY = datetime.now(UTC).date()
@@ -25,17 +26,19 @@ NIST = read_standard("nist-800-226")
 
 def conflicts(evidence: Evidence) -> list[str]:
     """Return the texts of conflicts, without warnings."""
-    return [one.text for one in find_conflicts(evidence, TODAY, NIST) if not one.is_warning]
+    return [
+        one.text for one in find_conflicts(evidence, TODAY, NIST, said={}) if not one.is_warning
+    ]
 
 
 def warnings(evidence: Evidence) -> list[str]:
     """Return the texts of warnings."""
-    return [one.text for one in find_conflicts(evidence, TODAY, NIST) if one.is_warning]
+    return [one.text for one in find_conflicts(evidence, TODAY, NIST, said={}) if one.is_warning]
 
 
 def test_files_that_agree_have_none(counted: Files) -> None:
     """No conflict, and no warning either."""
-    assert find_conflicts(counted.evidence(), TODAY, NIST) == ()
+    assert find_conflicts(counted.evidence(), TODAY, NIST, said={}) == ()
 
 
 def changed_manifest(
@@ -85,6 +88,82 @@ def test_gaps_that_a_person_judges(counted: Files, tmp_path: Path) -> None:
     assert any(
         "no charge of this release" in one for one in conflicts(counted.evidence(bundle=bundle))
     )
+
+
+APPROVED = "The data protection officer approved it on 2 March."
+
+
+@pytest.mark.parametrize("standard", ["ico", "ofgem"])
+def test_real_ids_need_an_approval_under_a_standard_about_anonymity(
+    counted: Files, tmp_path: Path, standard: str
+) -> None:
+    """A conflict without a name, a warning with one; other standards warn."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["request"]["real_ids"] = True
+
+    evidence = counted.evidence(bundle=changed_manifest(counted, tmp_path, change))
+    for name, is_warning in ((None, standard != "ico"), ("J. Doe", True)):
+        made = make_dossier(evidence, standard, answers={}, real_ids_approved_by=name)
+        (found,) = (one for one in made.conflicts if "real customer ids" in one.text)
+        assert found.is_warning == is_warning
+        assert ("Approved by: J. Doe." in found.text) == (name is not None)
+    with pytest.raises(InvalidParameterError, match="the release has no real ids"):
+        make_dossier(counted.evidence(), standard, answers={}, real_ids_approved_by="J. Doe")
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ("n/a", {"real ids", "other"}),
+        ("-", {"real ids", "other"}),
+        ("TBD.", {"real ids", "other"}),
+        ("none", {"real ids", "other"}),
+        ("To be  determined.", {"real ids", "other"}),
+        ("North", {"real ids"}),
+        ("x" * 14, {"real ids"}),
+        (APPROVED, set()),
+        ("", set()),  # an open question, which is reported as such
+    ],
+)
+def test_placeholders_are_no_answers(
+    counted: Files, tmp_path: Path, answer: str, refused: set[str]
+) -> None:
+    """They are conflicts, so that the dossier cannot be signed; real ids need longer answers."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["request"]["real_ids"] = True
+
+    evidence = counted.evidence(bundle=changed_manifest(counted, tmp_path, change))
+    ((question, *_),) = (one.questions for one in NIST.real_ids_clauses)
+    for kind, asked in (("real ids", question), ("other", NIST.questions[0])):
+        found = find_conflicts(evidence, TODAY, NIST, said={asked: answer})
+        texts = [one.text for one in found if not one.is_warning]
+        assert any("is no answer to" in text for text in texts) == (kind in refused)
+
+
+def test_yes_answers_only_what_can_be_answered_so(counted: Files) -> None:
+    """Questions with which and how need more words."""
+    ofgem = read_standard("ofgem")
+    asked = ("Is the DPIA attached?", "Which network benefits are expected, and how will they be")
+    for beginning, is_refused in zip(asked, (False, True), strict=True):
+        (question,) = (one for one in ofgem.questions if one.startswith(beginning))
+        found = find_conflicts(counted.evidence(), TODAY, ofgem, said={question: "Yes."})
+        assert any("is no answer to" in one.text for one in found) == is_refused
+
+
+@pytest.mark.parametrize(("largest", "is_weak"), [(0.99, True), (1.0, False)])
+def test_a_weak_audit_is_a_warning(
+    counted: Files, tmp_path: Path, largest: float, *, is_weak: bool
+) -> None:
+    """At a claim of 0.5: also in the table, and in records that do not state it."""
+    path = tmp_path / "audit.json"
+    audits = [{**audit_record()["audits"][0], "max_epsilon": largest}]  # type: ignore[index]
+    write_signed(path, audit_record(audits=audits), counted.key)
+    evidence = counted.evidence(audit=path)
+    assert any("is weak" in text for text in warnings(evidence)) == is_weak
+    text = dossier_markdown(make_dossier(evidence, "ico", answers={}))
+    assert ("not refuted (weak)" in text) == is_weak
 
 
 def resealed(lines: list[str]) -> str:
@@ -179,7 +258,7 @@ def test_public_estimates_of_an_audit_may_differ(
     """They shape the plan, not what is released: the audit has no option for them."""
     request: dict[str, Any] = dict(audit_record()["request"])  # type: ignore[call-overload]
     other = record_file(request={**request, "customers": 1000, "typical_kw": "2.0"})
-    assert find_conflicts(counted.evidence(audit=other), TODAY, NIST) == ()
+    assert find_conflicts(counted.evidence(audit=other), TODAY, NIST, said={}) == ()
 
 
 def test_an_audit_that_could_not_fail_is_a_warning(
@@ -207,7 +286,7 @@ def test_a_period_that_is_not_stated_is_a_warning(counted: Files, tmp_path: Path
 
 def test_a_signature_without_a_known_key_is_a_warning(counted: Files) -> None:
     """Whoever changes a release can sign it with a key of their own."""
-    found = find_conflicts(counted.evidence(trusted=None), TODAY, NIST)
+    found = find_conflicts(counted.evidence(trusted=None), TODAY, NIST, said={})
     assert [one.is_warning for one in found] == [True]
     assert "--key" in found[0].files
 

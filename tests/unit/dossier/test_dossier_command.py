@@ -44,7 +44,7 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     first = tmp_path / "first"
     code, output = run(counted, first, "--standard", "ico")
     assert code == 0, output
-    assert "questions for a person" in output
+    assert "Questions left for you: " in output
     assert "open: draft, not signed" in output
     assert "read, print, sign" not in output
     assert {one.name for one in first.iterdir()} == {*FILES, "answers.toml"}
@@ -85,7 +85,7 @@ def test_an_inconclusive_audit_is_signed_with_a_reason_only(counted: Files, tmp_
     assert run(files, tmp_path / "first", *options)[0] == 0
     answers = tmp_path / "filled.toml"
     asked = tomllib.loads((tmp_path / "first/answers.toml").read_text())
-    answers.write_text("\n".join(f'{json.dumps(name)} = "yes"' for name in asked))
+    answers.write_text("\n".join(f'{json.dumps(name)} = "as recorded"' for name in asked))
     options += ["--answers", answers, "--sign", counted.key]
     code, output = run(files, tmp_path / "second", *options)
     assert code == 2
@@ -108,7 +108,7 @@ def test_a_missing_audit_is_signed_with_a_reason_only(counted: Files, tmp_path: 
     assert WIDE.invoke(app, [*map(str, words), "--out", str(first)]).exit_code == 0
     answers = tmp_path / "filled.toml"
     asked = tomllib.loads((first / "answers.toml").read_text())
-    answers.write_text("\n".join(f'{json.dumps(name)} = "yes"' for name in asked))
+    answers.write_text("\n".join(f'{json.dumps(name)} = "as recorded"' for name in asked))
     words += ["--answers", answers, "--sign", counted.key, "--out", tmp_path / "second"]
     done = WIDE.invoke(app, [*map(str, words)])
     assert done.exit_code == 2
@@ -132,7 +132,7 @@ def test_several_standards_share_one_file_of_answers(counted: Files, tmp_path: P
     asked = tomllib.loads((out / "answers.toml").read_text())
     assert set(asked) == {question for name in names for question in read_standard(name).questions}
     filled = tmp_path / "filled.toml"
-    filled.write_text("\n".join(f'{json.dumps(name)} = "said"' for name in asked))
+    filled.write_text("\n".join(f'{json.dumps(name)} = "as recorded"' for name in asked))
     code, output = run(counted, tmp_path / "one", "--standard", "ico", "--answers", filled)
     assert code == 0, output
     kept = tomllib.loads((tmp_path / "one/answers.toml").read_text())
@@ -141,7 +141,7 @@ def test_several_standards_share_one_file_of_answers(counted: Files, tmp_path: P
     assert shared
     record = json.loads((tmp_path / "one/dossier.json").read_text())
     said = {name: text for one in record["clauses"] for name, text in one["questions"].items()}
-    assert {said[name] for name in shared} == {"said"}
+    assert {said[name] for name in shared} == {"as recorded"}
 
 
 def test_missing_parts_are_asked(counted: Files, tmp_path: Path) -> None:
@@ -183,8 +183,10 @@ def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> Non
     signed = [*words[:-1], str(tmp_path / "signed"), "--audit", str(unsigned)]
     refused = WIDE.invoke(app, [*signed, "--sign", str(counted.key)])
     assert refused.exit_code == 2
-    assert "Cannot sign: 1 conflict" in refused.output
-    assert "questions are open" in refused.output  # every obstacle at once
+    lines = refused.output.splitlines()  # every obstacle at once, one per line
+    assert any(line.startswith("- Conflict: The audit record is not signed") for line in lines)
+    assert any(line.startswith("- ") and "questions are open" in line for line in lines)
+    assert "obstacles, listed above" in refused.output
     assert not (tmp_path / "signed").exists()
     page, text = (out / "dossier.html").read_text(), (out / "dossier.md").read_text()
     assert '<b class="fail">CONFLICT</b>' in page

@@ -23,7 +23,7 @@ def written(counted: Files, out: Path, *standards: str, signed: bool = True) -> 
     """Write dossiers whose questions are answered, signed with the key of the release."""
     evidence = counted.evidence()
     drafts = [make_dossier(evidence, name, answers={}) for name in standards]
-    answers = {question: "Yes." for one in drafts for question in one.open_questions}
+    answers = {question: "As recorded." for one in drafts for question in one.open_questions}
     made = [make_dossier(evidence, name, answers=answers) for name in standards]
     key = read_key(counted.key) if signed else None
     write_dossiers(made, out, answers=answers, key=key)
@@ -55,13 +55,13 @@ def test_signed_dossiers_are_accepted(counted: Files, dossiers: Path) -> None:
 def change_answer(folder: Path) -> None:
     """Change what a person has stated."""
     path = folder / RECORD
-    path.write_text(path.read_text().replace("Yes.", "No.", 1))
+    path.write_text(path.read_text().replace("As recorded.", "As approved.", 1))
 
 
 def change_page(folder: Path) -> None:
     """Change the page, which is what people read."""
     path = folder / "dossier.html"
-    path.write_text(path.read_text().replace("Yes.", "No.", 1))
+    path.write_text(path.read_text().replace("As recorded.", "As approved.", 1))
 
 
 def lose_text(folder: Path) -> None:

@@ -96,6 +96,14 @@ def test_all_problems_of_a_header_are_named_at_once(folder: Path) -> None:
         assert words in refused.value.expected
 
 
+def test_a_missing_table_is_named_with_the_other(folder: Path) -> None:
+    """A folder without one of them is no feeder: the message has both names."""
+    (folder / "branches.csv").unlink()
+    with pytest.raises(InvalidFileError, match=r"branches\.csv, file") as refused:
+        read_feeder(folder)
+    assert "contains buses.csv and branches.csv" in str(refused.value)
+
+
 def test_other_columns_are_not_used_and_named(folder: Path) -> None:
     """A rating under another name is not read: the warning has it, and the names that are."""
     (folder / "branches.csv").write_text(BRANCHES.replace("rated_a", "rating"))
@@ -161,6 +169,11 @@ def test_missing_tables_and_names_are_refused(tmp_path: Path) -> None:
     """A folder without tables, and a name that is neither feeder nor file."""
     with pytest.raises(InvalidFileError, match=r"buses\.csv, file: .* found nothing"):
         read_feeder(tmp_path)
+    (tmp_path / "circuit").mkdir()
+    (tmp_path / "circuit" / "Master.dss").touch()
+    for circuit in (tmp_path / "circuit", tmp_path / "circuit" / "Master.dss"):
+        with pytest.raises(InvalidParameterError, match="OpenDSS circuits are not read: use"):
+            read_feeder(circuit)
     with pytest.raises(InvalidParameterError, match="feeder must be one of: case141"):
         read_feeder("case142")
 

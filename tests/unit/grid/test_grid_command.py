@@ -3,17 +3,23 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from wattveil.arrays import Floats
 from wattveil.bundle.bundle_files import read_manifest
-from wattveil.bundle.customer_files import write_customers
-from wattveil.cli import app
-from wattveil.profiles import Profiles
+from wattveil.bundle.customer_files import FORMATS, group_mismatch, write_customers
+from wattveil.bundle.drawn_customers import Drawn
+from wattveil.cli import app, evaluate
+from wattveil.grid.planning_summary import compared
+from wattveil.profiles import Profiles, TimeGrid
 
 QUICK = ["--feeder", "ieee123", "--houses", "150", "--redraws", "20"]
 
@@ -62,6 +68,21 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         assert title in page
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(?!data:)", page)
     assert "A3 losses" in page
+
+
+def test_verdicts_are_not_cut_at_80_columns() -> None:
+    """Beside wide numbers, which took the room of the verdict; a wide terminal has one line."""
+    row = compared(
+        "transformer peak loading", "% of rating", (100.0, 207.6), (-2.007, 2.146), margin=0.05
+    )
+    for width, one_line in ((80, False), (150, True)):
+        written = StringIO()
+        console = Console(width=width, file=written)
+        evaluate._show_summary(console, [row], 0.05, "")
+        told = written.getvalue()
+        assert "inconclusive" in told
+        assert ("+107.6 % (-200.7 to +214.6)" in told) is one_line
+        assert max(map(len, told.splitlines())) <= width
 
 
 def test_json(files: list[str]) -> None:
@@ -139,10 +160,56 @@ def test_swapped_files_are_refused(files: list[str], whole: Path, tmp_path: Path
             assert words in result.output
 
 
+def test_synthetic_years_are_refused(files: list[str], tmp_path: Path) -> None:
+    """The message says that a feeder has no years, and names the command that compares them."""
+    years = tmp_path / "years.parquet"
+    drawn = Drawn(
+        batches=iter([(["a"], np.zeros(1, np.int64), np.ones((1, 48)))]),
+        customers=1,
+        grid=TimeGrid(),
+        timezone="UTC",
+        power_factor=1.0,
+        buses=None,
+        days=(date(2025, 1, 1), 2),
+        origin={"timezone": "UTC", "release_id": "r1"},
+    )
+    FORMATS["parquet"].write(years, drawn)
+    said = CliRunner().invoke(app, ["grid", files[0], str(years)], env={"COLUMNS": "500"})
+    assert said.exit_code == 2
+    for words in ("years are not supported", "wattveil evaluate READINGS YEARS", "years.parquet"):
+        assert words in said.output
+    said = CliRunner().invoke(app, ["evaluate", files[0], str(years)], env={"COLUMNS": "500"})
+    assert said.exit_code == 2
+    assert "pass the raw readings of the real customers as REAL" in said.output
+
+
+def test_a_group_against_all_customers_is_warned_of(
+    files: list[str], whole: Path, tmp_path: Path
+) -> None:
+    """The origin of the synthetic file names a group; real customers of it alone are accepted."""
+    drawn, real = tmp_path / "drawn.parquet", tmp_path / "real.parquet"
+    write_customers(whole, drawn, customers=50, seed=1, group="home")
+    both = Profiles.read_parquet(files[0])
+    page = tmp_path / "grid.html"
+    for others, warned in ((("home", "shop"), True), (("home", "home"), False)):
+        kinds = tuple(others[number % 2] for number in range(len(both)))
+        replace(both, attributes={"class": kinds, "kind": kinds}).write_parquet(real)
+        assert bool(group_mismatch(real, drawn)) is warned
+        assert not group_mismatch(real, Path(files[1]))  # which states no group
+    replace(both, attributes={}).write_parquet(real)
+    command = ["grid", str(real), str(drawn), *QUICK]
+    told = CliRunner().invoke(app, [*command, "--report", str(page)], env={"COLUMNS": "300"})
+    assert told.exit_code == 0, told.output
+    for text in (told.output, page.read_text()):
+        assert "the synthetic customers are those of the group home" in text
+    said = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert "Compare with real customers of the group" in said["group_warning"]
+
+
 def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:
     """A file that is no profiles ends with status 1 and names it."""
     bad = tmp_path / "bad.parquet"
     bad.write_text("nothing")
     result = CliRunner().invoke(app, ["grid", files[0], str(bad)], env={"COLUMNS": "300"})
     assert result.exit_code == 1
-    assert "bad.parquet: expected a Parquet file" in result.output
+    assert "bad.parquet is not a Parquet file" in result.output

@@ -46,7 +46,7 @@ def customers_kw() -> Floats:
 @pytest.fixture
 def seen(setting: GridSetting, customers_kw: Floats) -> Observation:
     """Return what is seen of them."""
-    return observe(setting, customers_kw)
+    return observe(setting, customers_kw, customers_kw)
 
 
 def test_groups_by_hand(seen: Observation, customers_kw: Floats) -> None:
@@ -80,6 +80,19 @@ def test_transformers_by_hand(seen: Observation, customers_kw: Floats) -> None:
     assert seen.transformers.hours_hot == pytest.approx(np.mean(hot))
 
 
+def test_groups_are_those_of_their_own_rows(
+    setting: GridSetting, seen: Observation, customers_kw: Floats
+) -> None:
+    """Groups may be many more than the houses; network and customers are those of the houses."""
+    many = observe(setting, customers_kw, np.tile(customers_kw, (64, 1)))
+    assert list(many.groups) == list(seen.groups)  # up to the number of houses
+    assert many.groups[8].admd_kw.size == 160
+    assert many.transformers is not None
+    assert many.transformers.peak_loading.size == 160
+    assert many.feeder_kw == pytest.approx(seen.feeder_kw)
+    assert many.peak_kw == pytest.approx(seen.peak_kw)
+
+
 def test_customers_by_hand(seen: Observation, customers_kw: Floats) -> None:
     """Peaks, ramps, autocorrelation, and shares of export and silence."""
     assert seen.peak_kw == pytest.approx(np.sort(customers_kw.max(axis=1)))
@@ -98,7 +111,7 @@ def test_transformers_need_their_homes(setting: GridSetting, customers_kw: Float
     names = [metric.name for metric in customer_metrics(setting)]
     assert [name for name in names if name.startswith("B9")]
     large = dataclasses.replace(setting, transformer_homes=21)
-    assert observe(large, customers_kw).transformers is None
+    assert observe(large, customers_kw, customers_kw).transformers is None
     assert not [metric for metric in customer_metrics(large) if metric.name.startswith("B9")]
 
 
@@ -136,7 +149,7 @@ def test_loading_is_measured_where_ratings_are_known(
     plain = {metric.name for metric in network_metrics(setting)}
     rated = dataclasses.replace(setting.feeder, rated_a=np.array([20.0, np.nan, 500.0]))
     with_ratings = dataclasses.replace(setting, feeder=rated)
-    seen = observe(with_ratings, customers_kw)
+    seen = observe(with_ratings, customers_kw, customers_kw)
     value = {metric.name: metric.value(seen) for metric in network_metrics(with_ratings)}
     assert set(value) - plain == {
         "A4 loading, median branch",

@@ -68,6 +68,7 @@ def compared(*rows: GridRow) -> GridComparison:
         class_mix_distance=0.0,
         synthetic_failures={},
         set_aside=SetAside(0, 0, 0.0, 0.0),
+        redraws=100,
     )
 
 
@@ -142,6 +143,7 @@ def test_the_power_is_the_frequency_of_equivalence(reach: float) -> None:
     share = (np.abs(away) + reach <= margin).mean()
     assert row.power == pytest.approx(share, abs=0.015)
     assert ("power" in format_equivalence(row)) == (reach > margin)
+    assert ("sample too small" in format_equivalence(row)) == (row.power < 0.1)
 
 
 @pytest.mark.parametrize(("peak_kw", "warned"), [(999.0, True), (1000.0, False)])
@@ -168,9 +170,11 @@ def test_omitted_quantities_and_extremes_are_named() -> None:
     ]
     comparison = replace(compared(*present), real=real, synthetic=failed)
     *omitted, extremes = summary_notes(comparison)
-    assert "Omitted: ADMD of 64 homes, because there are only 60 houses." in omitted
+    assert "Omitted: average-day ADMD of 64 homes, because there are only 60 houses." in omitted
     assert not any("ADMD of 4 homes" in line or "transformer" in line for line in omitted)
     assert "Highest voltage 1.0300 pu" in extremes
+    few = set(summary_notes(replace(comparison, redraws=20))) - {*omitted, extremes}
+    assert "Only 20 redraws" in "".join(few)  # 100 or more: no such note
     assert "-250 kW (none)" in extremes
     _, transformers = planning_summary(comparison)
     assert transformers.quantity == ("transformer peak loading, 8 homes on 25 kVA, 99th percentile")

@@ -7,9 +7,11 @@ import pytest
 
 from wattveil.grid.planning_summary import (
     Equivalence,
+    PlanningRow,
     beyond_margin,
     compared,
     min_margin,
+    powerless,
     summary_text,
 )
 
@@ -27,6 +29,23 @@ def test_a_large_difference_is_named_although_inconclusive() -> None:
     assert not any(name in note for name in ("peak", "ramp", "hosting"))
     assert beyond_margin((PEAK, SURE, UNDEFINED), 0.1) == ""
     assert note in summary_text((PEAK, BIASED), 0.1)
+
+
+def test_a_margin_that_no_test_can_show_is_said_first() -> None:
+    """Only if no test has power; with the margin of all, or of the one that has a usable margin."""
+
+    def row(name: str, reach: float, margin: float = 0.05) -> PlanningRow:
+        return compared(name, "kW", (1.0, 1.0), (-reach, reach), margin)
+
+    weak = (row("peak load", 0.06), row("losses", 0.07), UNDEFINED)
+    text = powerless(weak, 0.05)
+    # 0.07 (1 + 1.2816 / 1.96) = 0.1158
+    assert text == "±5 % cannot be shown with these customers; use ±12 %."
+    assert summary_text(weak, 0.05).startswith(text)
+    assert powerless((*weak, row("energy", 0.04)), 0.05) == ""
+    assert "use ±10 % for peak load only" in powerless((*weak, row("ramp", 0.7)), 0.05)
+    assert "no margin can" in powerless((row("ramp", 0.7),), 0.05)
+    assert powerless((UNDEFINED,), 0.05) == ""
 
 
 def test_the_min_margin_has_the_stated_power() -> None:

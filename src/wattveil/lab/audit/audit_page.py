@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from wattveil.lab.audit.release_audit import AuditRow
+from wattveil.lab.audit.release_audit import METHODS, AuditRow
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.web.charts import BLUE, FAIL, PALE, ReportFigure, new_figure, panel
 from wattveil.web.pages import PageTable, TableCell, write_internal_page
@@ -23,7 +23,13 @@ def write_audit_page(rows: Sequence[AuditRow], path: Path, *, confidence: float)
     ]
     title = "Audit of a release"
     write_internal_page(
-        path, "audit", title=title, facts=facts, bounds=_bounds(rows), rows=_table(rows)
+        path,
+        "audit",
+        title=title,
+        facts=facts,
+        bounds=_bounds(rows),
+        rows=_table(rows),
+        methods=METHODS,
     )
 
 
@@ -62,7 +68,10 @@ def _table(rows: Sequence[AuditRow]) -> PageTable:
             f"{row.found.claim.delta:.3g}",
             f"{row.found.epsilon:.3g} to ∞",
             f"{row.found.max_epsilon:.3g}",
-            TableCell(row.verdict, False if row.found.refutes else None),
+            TableCell(
+                f"{row.verdict} (weak)" if row.is_weak else row.verdict,
+                False if row.found.refutes else None,
+            ),
             row.found.evidence,
         )
         for row in rows

@@ -6,6 +6,7 @@ attacks achieve against the software, not against a release.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy.special import expit
 
 from wattveil.bundle.keys import sign
 from wattveil.bundle.plan import stated_request
@@ -26,12 +28,14 @@ from wattveil.lab.attacks.synthetic_attacks import (
 )
 from wattveil.lab.audit.release_audit import AuditRow
 from wattveil.lab.seeded_draws import RandomAssignment
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 from wattveil.web.formatting import format_number, format_share, format_share_interval
 
 RECORD_VERSION = "1"
+_LARGEST = 700.0
+"""Exponents above it are cut: no float holds the power."""
 REVIEW_AFTER = timedelta(days=365)
 """A record is to be reviewed after so long."""
 
@@ -45,6 +49,31 @@ _EXPECTED = {
     "outliers_found": ("planted outliers reconstructed", "0 %"),
 }
 """Title of each attack on synthetic customers, and its result where nothing leaks."""
+_FALSE_POSITIVES = {
+    _EXPECTED["tpr_at_1_percent"][0]: 0.01,
+    _EXPECTED["tpr_at_01_percent"][0]: 0.001,
+}
+"""Share of others who are taken for members, by title of an attack that finds members."""
+
+
+def permitted_result(attack: str, guarantee: Guarantee) -> float | None:
+    """Return the largest expected result that a guarantee permits; None if no bound follows.
+
+    A member is removed from the release: then it ranks among the hold-out customers like any of
+    them, so that it is found with the probability f of a false positive. With its data, the
+    probability is at most e^epsilon f + delta, and that of the contrary at least e^-epsilon
+    (1 - f - delta). The AUC is the integral of this bound over f.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if attack == _EXPECTED["membership_auc"][0]:
+        return 1.0 - (1.0 - delta) ** 2 * float(expit(-epsilon))
+    share = _FALSE_POSITIVES.get(attack)
+    if share is None:
+        return None
+    kept = 1.0 - math.exp(-epsilon) * (1.0 - delta - share)
+    return min(kept, math.exp(min(epsilon, _LARGEST)) * share + delta, 1.0)
+
+
 _REASONS = {
     "internal": "figures are exact and computed from real customers, without a privacy budget:"
     " to be shown in confidence only",

@@ -155,6 +155,28 @@ def _copies(table: Table, rows: Sequence[Floats]) -> float:
     )
 
 
+METHODS = (
+    "Paired: an event is chosen on one half of the releases and counted in the other, because a"
+    " bound from the releases on which its event was chosen would be too large. A product that"
+    " builds on released clusters is audited together with them. One run: one further release, of"
+    " canaries and this product alone, which receives the epsilon of the whole release (labels:"
+    " their own): that is the claim of the row."
+)
+"""What a reader of the table needs to know of both methods."""
+
+NOT_REFUTED = "not refuted"
+"""Verdict of an audit that could have refuted the claim, and did not."""
+_WEAK_BELOW = 2.0
+
+
+def is_weak(max_epsilon: float, claimed: float) -> bool:
+    """Whether even a perfect attack would have shown less than twice the claimed epsilon.
+
+    A violation by a factor of two would then never be detected, whatever the attack.
+    """
+    return max_epsilon < _WEAK_BELOW * claimed
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditRow:
     """One audit of one product."""
@@ -179,7 +201,13 @@ class AuditRow:
         if self.found.refutes:
             return "refuted" if self.broken else "no differential privacy"
         powerless = self.found.max_epsilon <= self.found.claim.epsilon
-        return Verdict.INCONCLUSIVE.value if powerless else "not refuted"
+        return Verdict.INCONCLUSIVE.value if powerless else NOT_REFUTED
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the claim was not refuted, by an audit that finds gross violations only."""
+        found = self.found
+        return self.verdict == NOT_REFUTED and is_weak(found.max_epsilon, found.claim.epsilon)
 
     def to_json(self) -> dict[str, object]:
         """Return the row as JSON values."""
@@ -191,6 +219,7 @@ class AuditRow:
             "max_epsilon": self.found.max_epsilon,
             "evidence": self.found.evidence,
             "verdict": self.verdict,
+            "weak": self.is_weak,
         }
 
 
@@ -260,7 +289,9 @@ def audit_release(
             np.array([each[name] for each in seen[canary]]) for canary in (True, False)
         )
         found = paired_bound(first, second, claim=claim, level=level)
-        rows.append(AuditRow(release=name, method="paired", found=found))
+        is_alone = name in {*_ALONE, WHOLE}
+        audited = name if is_alone else f"clusters + {name}"
+        rows.append(AuditRow(release=audited, method="paired", found=found))
     assignment = RandomAssignment(seed)
     for name in single:
         coins = ONE_RUN[name](request, canaries, assignment)

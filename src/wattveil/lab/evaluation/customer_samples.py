@@ -247,6 +247,27 @@ class Populations:
     left_out: tuple[int, int] = (0, 0)
     set_aside: SetAside = NOBODY
 
+    @property
+    def exclusions(self) -> tuple[str, ...]:
+        """Numbers of customers that were excluded because of gaps, in words."""
+        return tuple(
+            f"{count:,} {name} customers have gaps and are excluded."
+            for name, count in zip(("real", "synthetic"), self.left_out, strict=True)
+            if count
+        )
+
+    @property
+    def warning(self) -> str:
+        """A warning of fewer synthetic than real customers, whose peak is biased; or nothing."""
+        real, synthetic = len(self.real_kw), len(self.synthetic_kw)
+        if synthetic >= real:
+            return ""
+        return (
+            f"there are fewer synthetic ({synthetic:,}) than real customers ({real:,}). The"
+            " coincident peak of fewer homes is higher by chance, and their load factor lower:"
+            " draw at least as many synthetic customers."
+        )
+
 
 def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Populations:
     """Read two files of profiles, or two of readings, over the days that both cover."""
@@ -260,10 +281,13 @@ def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Po
         return of_profiles(Profiles.read_parquet(real), Profiles.read_parquet(synthetic))
     if any(kinds):
         names = ["profiles" if one else "readings" for one in kinds]
-        text = (
-            f"REAL contains {names[0]} but SYNTHETIC contains {names[1]}."
-            " Convert the readings with `wattveil profiles`"
+        remedy = (
+            "Synthetic years are compared hour by hour: pass the raw readings of the real customers"
+            " as REAL, or draw average days (`wattveil synthesize` without --years)"
+            if kinds[0]
+            else "Convert the readings with `wattveil profiles`"
         )
+        text = f"REAL contains {names[0]} but SYNTHETIC contains {names[1]}. {remedy}"
         raise InvalidParameterError("synthetic", "", names[1], text=text)
     zone = timezone or "UTC"
     both = [read_readings(str(path), timezone=zone) for path in (real, synthetic)]

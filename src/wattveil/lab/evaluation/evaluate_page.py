@@ -15,6 +15,7 @@ from wattveil.grid.planning_summary import PlanningRow, summary_text
 from wattveil.lab.evaluation.customer_samples import Sample
 from wattveil.lab.evaluation.fidelity_comparison import Evaluation
 from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
+from wattveil.lab.evaluation.load_summary import more_customers
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
 from wattveil.web.charts import ReportFigure, new_figure, panel, use_log_axes
 from wattveil.web.comparison_charts import (
@@ -50,6 +51,8 @@ def write_evaluation_page(
     summary: Sequence[PlanningRow],
     margin: float,
     set_aside: SetAside = NOBODY,
+    warnings: Sequence[str] = (),
+    exclusions: Sequence[str] = (),
 ) -> None:
     """Write the page as one file.
 
@@ -61,7 +64,10 @@ def write_evaluation_page(
         Planner's summary, and the relative difference that it accepts.
     set_aside
         Very large customers that were not compared.
+    warnings, exclusions
+        Lines about the comparison, and about customers that were excluded because of gaps.
     """
+    note = more_customers(summary, found.customers, found.synthetic_customers)
     measured = [row for row in found.rows if row.verdict in OUTCOMES]
     verdicts = [row.verdict for row in measured]
     facts = [
@@ -78,9 +84,11 @@ def write_evaluation_page(
         title="Fidelity of synthetic customers",
         facts=facts,
         repeats=found.repeats,
-        sentence=summary_text(summary, margin),
+        sentence=" ".join(filter(None, (summary_text(summary, margin), note))),
         summary=summary_table(summary),
         set_aside=set_aside.sentence if any(set_aside[:2]) else "",
+        warnings=warnings,
+        exclusions=exclusions,
         figures=_figures(found),
         ratios=ratio_chart(found.rows, _RATIOS, OUTCOMES),
         verdicts=verdict_table(found.rows, _COLUMNS, OUTCOMES),

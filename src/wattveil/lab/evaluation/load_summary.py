@@ -10,12 +10,12 @@ customers, and both populations resampled (bootstrap)::
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.grid.planning_summary import PlanningRow, compared, known_margin
+from wattveil.grid.planning_summary import Equivalence, PlanningRow, compared, known_margin
 from wattveil.lab.evaluation.customer_samples import SampleLayout
 from wattveil.lab.seeded_draws import Generator, named_generator
 from wattveil.numerics.measures.year_measures import high_peak
@@ -23,8 +23,13 @@ from wattveil.web.charts import TWO_SIDED_95
 
 HOMES = 64
 """Homes of a group, such as those of a distribution transformer; the same as in `wattveil grid`."""
-_REDRAWS, _GROUPS, _MANY_GROUPS = 50, 20, 400
-"""Bootstrap samples, groups drawn in each, and groups drawn for the value itself."""
+_REDRAWS, _GROUPS = 50, 400
+"""Bootstrap samples, and groups drawn in each, as many as for the value itself: with fewer, their
+random choice would widen the interval."""
+_CELLS = 1_000_000
+"""Readings of groups in memory at once: 8 MB."""
+_MANY = 5
+"""Synthetic customers for each real one, from which more of them hardly narrow an interval."""
 
 
 def load_summary(
@@ -46,9 +51,9 @@ def load_summary(
     known_margin(margin)
     generator = named_generator(seed, "load summary")
     both = real_kw, synthetic_kw
-    values = [dict(_quantities(load_kw, _MANY_GROUPS, generator)) for load_kw in both]
+    values = [dict(_quantities(load_kw, generator)) for load_kw in both]
     redrawn = [
-        [dict(_quantities(_resampled(load_kw, generator), _GROUPS, generator)) for load_kw in both]
+        [dict(_quantities(_resampled(load_kw, generator), generator)) for load_kw in both]
         for _ in range(_REDRAWS)
     ]
     units = _units(layout)
@@ -59,8 +64,28 @@ def load_summary(
         reach = TWO_SIDED_95 * float(np.std(away, ddof=1))
         middle = _log_ratio(real, synthetic)
         interval = math.expm1(middle - reach), math.expm1(middle + reach)
-        rows.append(compared(name, unit, (real, synthetic), interval, margin))
+        shown = name if layout.series or name != _GROUP_PEAK else f"average-day {name}"
+        rows.append(compared(shown, unit, (real, synthetic), interval, margin))
     return tuple(rows)
+
+
+def more_customers(rows: Sequence[PlanningRow], real: int, synthetic: int) -> str:
+    """Return the advice to draw more synthetic customers, if that narrows intervals; or nothing.
+
+    Parameters
+    ----------
+    rows
+        Summary of `load_summary`.
+    real, synthetic
+        Numbers of customers.
+    """
+    unclear = any(row.equivalence is Equivalence.INCONCLUSIVE for row in rows)
+    if not unclear or synthetic >= _MANY * real:
+        return ""
+    return (
+        f"Inconclusive quantities: drawing more synthetic customers ({_MANY * real:,} instead of"
+        f" {synthetic:,}) narrows the intervals and spends no privacy budget."
+    )
 
 
 _PEAK, _GROUP_PEAK = "coincident peak", f"ADMD of {HOMES} homes"
@@ -78,13 +103,16 @@ def _units(layout: SampleLayout) -> dict[str, str]:
     return found
 
 
-def _quantities(load_kw: Floats, groups: int, generator: Generator) -> Iterator[tuple[str, float]]:
+def _quantities(load_kw: Floats, generator: Generator) -> Iterator[tuple[str, float]]:
     """Yield the quantities of a population: the load of all, of groups, and of single homes."""
     mean_kw = load_kw.mean(axis=0)
     peak_kw = float(mean_kw.max())
     yield _PEAK, peak_kw
-    members = generator.integers(len(load_kw), size=(groups, HOMES))
-    yield _GROUP_PEAK, float(np.mean([load_kw[own].mean(axis=0).max() for own in members]))
+    members = generator.integers(len(load_kw), size=(_GROUPS, HOMES))
+    at_once = max(1, _CELLS // (HOMES * load_kw.shape[1]))
+    blocks = (members[first : first + at_once] for first in range(0, _GROUPS, at_once))
+    peaks = [load_kw[block].mean(axis=1).max(axis=1) for block in blocks]
+    yield _GROUP_PEAK, float(np.concatenate(peaks).mean())
     yield _OWN_PEAK, high_peak(load_kw)
     yield _ENERGY, 24.0 * float(mean_kw.mean())
     yield _FACTOR, float(mean_kw.mean()) / peak_kw if peak_kw > 0.0 else math.nan

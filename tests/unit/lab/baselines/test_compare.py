@@ -378,7 +378,7 @@ def test_errors_and_stops_end_cleanly(
     bad.write_text("nothing")
     result = CliRunner().invoke(app, ["compare", str(bad)], env={"COLUMNS": "300"})
     assert result.exit_code == 1
-    assert "bad.parquet: expected a Parquet file" in result.output
+    assert "bad.parquet is not a Parquet file" in result.output
 
     def stopped(*_: object) -> MeasuredRun:
         raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,13 @@ from wattveil.arrays import Floats
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.planning_summary import Equivalence
-from wattveil.lab.evaluation.customer_samples import Populations, SampleLayout, usual_populations
-from wattveil.lab.evaluation.load_summary import load_summary
+from wattveil.lab.evaluation.customer_samples import (
+    Populations,
+    SampleLayout,
+    read_populations,
+    usual_populations,
+)
+from wattveil.lab.evaluation.load_summary import load_summary, more_customers
 from wattveil.profiles import Profiles
 
 LAYOUT = SampleLayout(slots_per_day=24)
@@ -71,6 +77,23 @@ def test_the_interval_covers_the_sampling_of_customers() -> None:
     assert 0.88 <= np.mean(held) <= 0.99  # 0.95, standard error 0.03: pairs of rows are alike
 
 
+def test_groups_do_not_widen_the_interval() -> None:
+    """Groups of 64 are many: their mean peak is as precise as the peak of all homes."""
+    rows = load_summary(homes(3000, 2), homes(3000, 3), LAYOUT, margin=0.1)
+    reach = {row.quantity: row.high - row.low for row in rows}
+    assert reach["average-day ADMD of 64 homes"] < 1.5 * reach["coincident peak"]
+
+
+def test_more_synthetic_customers_are_advised() -> None:
+    """Where a verdict is inconclusive and there are fewer than five for each real customer."""
+    rows = load_summary(homes(60, 2), homes(60, 3), LAYOUT, margin=0.01)
+    assert rows[0].equivalence is Equivalence.INCONCLUSIVE
+    assert "(300 instead of 299)" in more_customers(rows, 60, 299)
+    assert not more_customers(rows, 60, 300)
+    clear = [row for row in rows if row.equivalence is not Equivalence.INCONCLUSIVE]
+    assert not more_customers(clear, 60, 60)
+
+
 def test_exporters_have_no_relative_difference() -> None:
     """Where a value is not above 0, nothing is claimed."""
     rows = load_summary(-homes(50, 1), homes(50, 2), LAYOUT, margin=0.1)
@@ -94,6 +117,43 @@ def test_very_large_customers_are_set_aside() -> None:
     assert both.set_aside[:2] == (1, 0)
     empty = Populations(real_kw=real, synthetic_kw=real[:0], layout=LAYOUT)
     assert usual_populations(empty) is empty
+
+
+def test_fewer_synthetic_customers_are_warned_of() -> None:
+    """The coincident peak of fewer homes is higher by chance: 50 of one population against 800."""
+    few, many = homes(50, 1), homes(800, 2)
+    assert "fewer synthetic (50) than real" in (
+        Populations(real_kw=many, synthetic_kw=few, layout=LAYOUT).warning
+    )
+    for synthetic in (many, homes(801, 3)):
+        assert not Populations(real_kw=many, synthetic_kw=synthetic, layout=LAYOUT).warning
+
+
+def test_exclusions_and_warnings_are_on_the_page(
+    tmp_path: Path,
+    homes_kw: Floats,
+    named_profiles: Callable[..., Profiles],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on the terminal: customers with gaps, fewer synthetic customers, and in JSON."""
+    paths = [str(tmp_path / name) for name in ("real.parquet", "made.parquet")]
+    named_profiles(homes_kw[:120]).write_parquet(paths[0])
+    named_profiles(homes_kw[120:200]).write_parquet(paths[1])
+
+    def with_gaps(*files: Path, timezone: str | None) -> Populations:
+        return replace(read_populations(*files, timezone=timezone), left_out=(25, 0))
+
+    monkeypatch.setattr("wattveil.cli.evaluate.read_populations", with_gaps)
+    page = tmp_path / "page.html"
+    command = ["evaluate", *paths]
+    shown = CliRunner().invoke(app, [*command, "--report", str(page)], env={"COLUMNS": "150"})
+    assert shown.exit_code == 0, shown.output
+    for text in (" ".join(shown.output.split()), page.read_text()):
+        assert "25 real customers have gaps and are excluded." in text
+        assert "synthetic customers have gaps" not in text
+        assert "there are fewer synthetic (80) than real customers (120)" in text
+    said = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert len(said["warnings"]) == 1
 
 
 def test_the_command_shows_the_summary_first(
