@@ -223,6 +223,7 @@ ATTACKS = {
     "60 downloads at a time": ("downloads", 60),
     "orders without end": ("orders", 8),
     "new keys of a paid request": ("keys", 8),
+    "new quotes": ("quotes", 8),
     "lists of releases": ("lists", 8),
     "invalid tokens": ("tokens", 16),
 }
@@ -280,11 +281,16 @@ async def attack(name: str, port: int, token: str, release: str) -> None:
         number = next(numbers)
         return ordered(0.002 + number % 10**6 * 1e-9, number)
 
+    def new_quote() -> bytes:
+        choices = {"epsilon": 0.5 + next(numbers) % 10**6 * 1e-9}
+        return head("/v1/datasets/homes/quotes", token, "POST", json.dumps(choices).encode())
+
     requests: dict[str, Callable[[], bytes]] = {
         "downloads": lambda: head(f"/v1/releases/{release}/bundle.zip", token),
         "orders": new_order,
         "keys": lambda: ordered(0.05, next(numbers)),
-        "lists": lambda: head("/v1/releases", token),
+        "quotes": new_quote,
+        "lists": lambda: head("/v1/releases?limit=100", token),
         "tokens": lambda: head("/v1/me", "x"),
     }
     running = asyncio.gather(*(repeat(port, requests.get(kind)) for _ in range(clients)))

@@ -39,7 +39,7 @@ from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.run import HttpServer, configured, transport
 from wattveil.server.server_state import ServerState
 
-UNLIMITED = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(1e9, 1e9))
+UNLIMITED = Limits(requests=Rate(1e9, 1e9), priced=Rate(1e9, 1e9), failed_tokens=Rate(1e9, 1e9))
 QUICK: dict[str, Any] = {"epsilon": 0.5, "products": ["load"]}
 """A release that takes a second: its plan simulates nothing."""
 _STOP_SECONDS = 300
@@ -280,12 +280,12 @@ class Browser:
         headers = {"Cookie": self.cookie, "Accept": "text/html"}
         return self._server.send("GET", path, as_=None, headers=headers)
 
-    def post(self, path: str, **fields: str) -> Answer:
+    def post(self, path: str, **fields: str | list[str]) -> Answer:
         """Send a form."""
         headers = {
             "Cookie": self.cookie,
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "text/html",
         }
-        body = urlencode({"csrf_token": self.word, **fields}).encode()
+        body = urlencode({"csrf_token": self.word, **fields}, doseq=True).encode()
         return self._server.send("POST", path, body, as_=None, headers=headers)

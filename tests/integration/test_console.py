@@ -127,7 +127,8 @@ def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str], tmp_path: 
     accepted = (
         "from wattveil.bundle.verify.verify_bundle import VerificationReport\n"
         "from wattveil.cli import bundles\n"
-        "bundles.read_manifest = lambda _: {}\n"
+        "guarantee = {'epsilon': '1', 'delta': '1e-6', 'unit': 'customer', 'tier': 'global'}\n"
+        "bundles.read_manifest = lambda _: {'guarantee': guarantee}\n"
         "bundles.verify_bundle = lambda *_, **__: VerificationReport(findings=(), not_proved=())\n"
     )
     code = (

@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from tests.integration.conftest import NewPlace, Place
@@ -14,12 +15,19 @@ from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
     LedgerBehindError,
+    LedgerUnavailableError,
 )
 from wattveil.privacy.guarantee import Tier
 from wattveil.server.ledger import server_lease
-from wattveil.server.ledger.database import connect, database_url, is_empty
-from wattveil.server.ledger.database_record import RECORD, check_database, record_database
+from wattveil.server.ledger.database import connect, database_url, is_empty, writing
+from wattveil.server.ledger.database_record import (
+    RECORD,
+    check_database,
+    has_identity,
+    record_database,
+)
 from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_tables import ledger_identity
 from wattveil.server.server_state import ServerState
 
 ACCEPT = ("ledger", "accept", "--by", "owner", "--reason", "lost")
@@ -186,3 +194,52 @@ def test_no_secret_of_an_address_is_recorded_or_quoted(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameterError) as refusal:
         check_database(tmp_path, database_url(tmp_path, given.replace("name", "other")))
     assert "hunter2" not in str(refusal.value)
+
+
+def test_another_ledger_at_the_same_address_is_not_adopted(
+    place: Place,
+) -> None:
+    """With no entry fewer, only its identity differs; the record stays, until it is deleted."""
+    Ledger.open(place.folder, place.database).close()
+    record = place.folder / RECORD
+    before = record.read_text()
+
+    def identify(text: str | None) -> None:
+        engine = connect(database_url(place.folder, place.database))
+        with writing(engine).begin() as connection:
+            connection.execute(ledger_identity.delete())
+            if text is not None:
+                connection.execute(ledger_identity.insert().values(identity=text))
+        engine.dispose()
+
+    identify("another")
+    for is_shared in (False, True):
+        with pytest.raises(InvalidParameterError, match="another identity"):
+            Ledger.open(place.folder, place.database, is_shared=is_shared)
+    assert record.read_text() == before
+    identify(None)
+    with pytest.raises(LedgerUnavailableError, match="identity is empty"):
+        Ledger.open(place.folder, place.database)
+    identify("another")
+    record.unlink()
+    Ledger.open(place.folder, place.database).close()
+    assert record.read_text() != before
+
+
+def test_tables_of_another_ledger_are_not_migrated(place: Place) -> None:
+    """One of an earlier version has no identity, and is refused as it is."""
+    Ledger.open(place.folder, place.database).close()
+    engine = connect(database_url(place.folder, place.database))
+    with writing(engine).begin() as connection:
+        ledger_identity.drop(connection)
+        version = text("UPDATE alembic_version SET version_num = 'v2_0010'")
+        connection.execute(version)
+    with pytest.raises(InvalidParameterError, match="another identity"):
+        Ledger.open(place.folder, place.database)
+    with engine.connect() as connection:
+        assert not has_identity(connection)
+    (place.folder / RECORD).unlink()
+    Ledger.open(place.folder, place.database).close()
+    with engine.connect() as connection:
+        assert has_identity(connection)
+    engine.dispose()

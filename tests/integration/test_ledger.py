@@ -442,6 +442,8 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
         populate(ledger)
         paid = ledger.charge(order("a"))
         ledger.store(paid, Release(state=ReleaseState.FAILED))
+        record = place.folder / "ledger.database"
+        record.write_text(record.read_text().splitlines()[0])  # without the identity
         with writing(ledger.engine).begin() as connection:
             for table in (
                 "ledger_identity",

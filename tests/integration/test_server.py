@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.live_server import (
     Answer,
     Browser,
     Running,
+    computing_here,
+    furnish,
     put_profiles,
     refused,
     registration,
@@ -27,10 +30,10 @@ from tests.sample_bundles import LEVELS, only, some_profiles
 from wattveil import Profiles
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.server import datasets
-from wattveil.server.auth.access import Limits, Rate
-from wattveil.server.auth.principals import sha256
+from wattveil.server.auth.access import Access, Limiter, Limits, Rate
+from wattveil.server.auth.principals import principal_of_token, sha256
 from wattveil.server.http.middleware import HEADERS, MAX_BYTES
-from wattveil.server.http.problems import Code
+from wattveil.server.http.problems import Code, Problem
 from wattveil.server.ledger.journal import now
 from wattveil.server.ledger.ledger_tables import registration as registered
 from wattveil.server.ledger.ledger_tables import token
@@ -113,6 +116,7 @@ def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:
         server.order("too-much", {**QUICK, "epsilon": 0.9}, as_="bob"), Code.BUDGET_REFUSED
     )
     assert said.json["account_scope"] == "own"
+    assert said.json["short_of"] == "epsilon"
     assert not set("123456789") & set(said.json["title"] + said.json["account_scope"])
     largest = said.json["largest_epsilon"]
     quote = {**QUICK, "epsilon": 0.9}
@@ -122,6 +126,22 @@ def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:
     covered = server.send("POST", "/v1/datasets/homes/quotes", fitting, as_="bob").json
     assert covered["more_of_this_kind"]["own"] >= 1
     refused(server.order("instance", {"epsilon": 1.0, "tier": "instance"}), Code.REFUSED)
+
+
+def test_a_refusal_names_the_budget_for_labels(server: Running) -> None:
+    """If it is the one that is too small: quote, order and page; the rest would suffice."""
+    sizes = {"epsilon": 1.0, "label_epsilon": 0.5, "n_clusters": 2}
+    products = ["clusters", "labels"]
+    labelled = {**sizes, "products": products}
+    quoted = server.send("POST", "/v1/datasets/homes/quotes", labelled, as_="ann").json
+    assert quoted["more_of_this_kind"]["own"] == 0
+    assert int(quoted["price"]["epsilon"]) > int(quoted["left"]["epsilon"]) == 0
+    assert int(quoted["price"]["rho"]) <= int(quoted["left"]["rho"])
+    said = refused(server.order("labels", labelled, as_="ann"), Code.BUDGET_REFUSED)
+    assert said.json["short_of"] == "label_epsilon"
+    fields = {name: str(value) for name, value in sizes.items()}
+    page = Browser(server, "ann").post("/datasets/homes/quote", **fields, products=products)
+    assert b"The remaining budget for labels is too small" in page.body
 
 
 def test_an_unknown_field_is_refused_with_the_nearest_one(server: Running) -> None:
@@ -473,6 +493,47 @@ def test_requests_and_failed_tokens_are_rate_limited(tmp_path: Path) -> None:
         assert [running.send("GET", "/v1/me").status for _ in range(5)] == [200] * 3 + [429] * 2
         guesses = [running.send("GET", "/v1/me", as_=None).status for _ in range(4)]
         assert guesses == [401, 401, 429, 429]
+
+
+def test_quotes_and_orders_are_rate_limited_apart(tmp_path: Path) -> None:
+    """To price one takes the time of many requests; others, and other principals, go on."""
+    slow = Limits(requests=Rate(1e9, 1e9), priced=Rate(2, 1e-6), failed_tokens=Rate(1e9, 1e9))
+    with computing_here(), serving(tmp_path, limits=slow) as running:
+        furnish(running)
+        where = "/v1/datasets/homes"
+        said = [running.send("POST", f"{where}/quotes", QUICK, as_="ann").status for _ in range(3)]
+        assert (said[0], said[-1]) == (200, 429)  # the second is counted by its time too
+        refused(running.order("k", QUICK, as_="ann"), Code.BUSY)
+        page = Browser(running, "ann").post("/datasets/homes/quote", epsilon="0.5", products="load")
+        assert "Too many requests" in page.body.decode()
+        assert running.send("GET", f"{where}/budget", as_="ann").status == 200
+        assert running.send("POST", f"{where}/quotes", QUICK, as_="bob").status == 200
+
+
+def test_few_prices_of_one_principal_are_computed_at_the_same_time(server: Running) -> None:
+    """Their time is known afterwards; quick ones then count little, and others go on."""
+    access = Access(server.state, Limits())
+    with server.state.ledger.reading() as connection:
+        found = (principal_of_token(connection, server.tokens[name]) for name in ("ann", "bob"))
+        ann, bob = (one for one in found if one is not None)
+    with ExitStack() as at_once:
+        for _ in range(4):
+            at_once.enter_context(access.pricing(ann))
+        with pytest.raises(Problem), access.pricing(ann):
+            pass
+        with access.pricing(bob):
+            pass
+    with access.pricing(ann):
+        pass
+
+
+def test_a_price_that_takes_long_counts_more() -> None:
+    """What was taken is counted afterwards, and paid back at the rate."""
+    limiter = Limiter(Rate(4, 1e-6))
+    assert limiter.admits("ann")
+    limiter.count("ann", 5.5)
+    assert not limiter.admits("ann")
+    assert limiter.admits("bob")
 
 
 def test_a_quote_warns_of_a_large_delta(server: Running) -> None:

@@ -8,16 +8,19 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.engine import make_url
 from typer.testing import CliRunner
 
-from tests.integration.conftest import NewPlace, Place, mostly_sqlite
+from tests.integration.conftest import NewPlace, Place, _new_schema, mostly_sqlite
 from tests.live_server import QUICK, Running, furnish, put_profiles, refused, registration, serving
 from tests.neighbouring_servers import InProcessCompute
 from tests.sample_bundles import some_profiles, without_plan_simulation
+from wattveil import Profiles
 from wattveil.cli import app
-from wattveil.errors import InvalidParameterError, LedgerBehindError
+from wattveil.errors import InvalidParameterError, LedgerBehindError, LedgerUnavailableError
 from wattveil.privacy.guarantee import Tier
 from wattveil.server.backup import write_backup as write_backup_module
 from wattveil.server.backup.restore_backup import AcceptedLoss, _check_new, restore_backup
@@ -414,3 +417,43 @@ def test_the_folder_and_the_mark_of_a_running_server_are_refused(
     assert restore_backup(last, target.folder, target.database, mark=mark).journals_lost == 0
     with target.open() as ledger:
         assert ledger.pending() == []
+
+
+def test_a_restore_by_a_role_without_rights_is_refused_in_a_line(
+    tmp_path: Path, data: Path, request: pytest.FixtureRequest
+) -> None:
+    """As in a database that was created for another role; it can be repeated."""
+    address = _new_schema(request.getfixturevalue("database"))
+    with serving(data) as server:
+        furnish(server)
+    backup, new = write_backup(data, None, tmp_path / "backup").out, tmp_path / "new"
+    role = f"poor_{uuid.uuid4().hex}"
+    with psycopg.connect(address) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        schema = connection.execute("SELECT current_schema()").fetchone()
+        assert schema is not None
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema[0]} TO {role}")
+    poor = make_url(address).set(username=role).render_as_string(hide_password=False)
+    mark = data / "ledger.heads"
+    with pytest.raises(LedgerUnavailableError, match="the role lacks a privilege"):
+        restore_backup(backup, new, poor, mark=mark)
+    restore_backup(backup, new, address, mark=None)  # the folder has it by now
+
+
+def test_profiles_that_the_server_may_not_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An administrator reads the cause; it is no error of the software."""
+
+    def denied(path: Path, **_: object) -> Profiles:
+        raise PermissionError(errno.EACCES, "permission denied", str(path))
+
+    with serving(tmp_path) as server:
+        file = put_profiles(tmp_path, "homes.parquet", some_profiles(60))
+        monkeypatch.setattr(Profiles, "read_parquet", denied)
+        body = registration(file, "homes")
+        told = refused(server.send("POST", "/v1/admin/datasets", body), Code.INVALID_REQUEST)
+    [error] = told.json["errors"]
+    assert error["field"] == "file"
+    assert "can read (profiles: EACCES)" in error["rule"]
+    assert any("homes.parquet cannot be read" in one.getMessage() for one in caplog.records)

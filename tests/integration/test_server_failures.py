@@ -257,7 +257,7 @@ def test_data_that_are_gone_cost_nothing(
     away = profiles.rename(profiles.with_suffix(".away"))
     refused = order(server, 1)
     assert refused.status == Code.UNAVAILABLE.status
-    assert json.loads(refused.body) == Problem(Code.UNAVAILABLE).body
+    assert "this request charged nothing" in json.loads(refused.body)["title"]
     assert budget(server) == before
     assert (order(server).status, state(server, first)) == (200, "ok")
     monkeypatch.setattr(

@@ -38,7 +38,7 @@ _NOT_SHOWN = {
 """Exported metrics without a panel, with the reason."""
 
 
-def test_the_first_token_that_expires_is_stated_by_role(
+def test_the_expiry_of_the_last_token_of_each_operator_is_stated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of administrators and monitors, until a token is issued: also after the last one expired."""
@@ -47,9 +47,13 @@ def test_the_first_token_that_expires_is_stated_by_role(
     with computing_here(), serving(tmp_path) as server:
         furnish(server)
 
-        def days(role: str) -> list[int]:
+        def days(role: str) -> dict[str, int]:
             found = scraped_as_owner(server).get("wattveil_token_expiry_seconds", [])
-            return [round((at - time.time()) / day) for own, at in found if own["role"] == role]
+            return {
+                own["principal"]: round((at - time.time()) / day)
+                for own, at in found
+                if own["role"] == role
+            }
 
         def expire(name: str) -> None:
             with server.state.ledger.reading() as connection:
@@ -63,17 +67,20 @@ def test_the_first_token_that_expires_is_stated_by_role(
             role = PrincipalKind(kind)
             principals.issue_token_locally(tmp_path, None, name, role=role, days=valid)
 
-        assert (days("admin"), days("monitor"), days("analyst")) == ([90], [], [])
+        assert (days("admin"), days("monitor"), days("analyst")) == ({"owner": 90}, {}, {})
         token("prometheus", "monitor", 365)
         token("prometheus", "monitor", 7)  # it has a longer one
         token("deputy", "admin", 30)
-        assert (days("admin"), days("monitor")) == ([30], [365])
+        assert (days("admin"), days("monitor")) == (
+            {"owner": 90, "deputy": 30},
+            {"prometheus": 365},
+        )
         server.send("POST", "/v1/admin/principals/deputy/disable", {})
-        assert days("admin") == [90]
+        assert days("admin") == {"owner": 90}
         expire("prometheus")
-        assert days("monitor") == [-2], "nobody would be informed"
+        assert days("monitor") == {"prometheus": -2}, "nobody would be informed"
         token("prometheus", "monitor", 365)
-        assert days("monitor") == [365]
+        assert days("monitor") == {"prometheus": 365}
 
 
 def test_waiting_orders_are_counted_and_the_oldest_has_an_age(

@@ -62,7 +62,7 @@ def test_the_instance_tier_is_opened_released_and_labelled(server: Running, tmp_
         "CUSTOMER" in name for name in release.to_arrow("labels")["customer"].to_pylist()
     )
     shown = Browser(server, "ida").get(f"/releases/{release.id}").body
-    assert b"It is not differential privacy" in shown
+    assert b"This is not differential privacy" in shown
     refused(
         server.order("j", {**INSTANCE, "products": ["load"]}, as_="ida", dataset="few"),
         Code.INVALID_REQUEST,

@@ -33,7 +33,7 @@ from wattveil.server.observe.tracing import RequestTracer
 
 LABELS = {
     *("method", "route", "status", "code", "event", "component"),
-    *("dataset", "tier", "state", "version", "le", "role"),
+    *("dataset", "tier", "state", "version", "le", "role", "principal"),
 }
 
 
@@ -254,14 +254,17 @@ def test_requests_refusals_and_events_are_counted(server: Running) -> None:
 
 
 def test_no_label_and_no_figure_depends_on_rows(server: Running) -> None:
-    """Labels are of a closed list, values of closed lists or names of data sets, and registrations,
-    during which rows are read, have no duration.
+    """Labels are of a closed list, values of closed lists or names of data sets and operators.
+
+    Registrations, during which rows are read, have no duration.
     """
     samples = scraped(server)
     labels = {name for own in samples.values() for one, _ in own for name in one}
     assert labels <= LABELS
     values = {value for own in samples.values() for one, _ in own for value in one.values()}
-    assert not values & {"ann", "bob", "owner", "prometheus", "127.0.0.1"}
+    assert not values & {"ann", "bob", "127.0.0.1"}
+    named = {name for name, own in samples.items() if any("principal" in one for one, _ in own)}
+    assert named == {"wattveil_token_expiry_seconds"}
     timed = {one["route"] for one, _ in samples["wattveil_request_seconds_count"]}
     counted = {one["route"] for one, _ in samples["wattveil_requests_total"]}
     registering = {"/v1/admin/datasets", "/admin/{action}"}

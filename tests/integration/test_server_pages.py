@@ -226,7 +226,7 @@ def test_an_order_beyond_the_budget_cannot_be_confirmed(server: Running) -> None
     ann, before = Browser(server, "ann"), own_budget(server)
     address, page = reviewed(ann, epsilon="100")
     found = re.search(
-        r"does not cover this release: the maximum epsilon is ([0-9.]+)", page.body.decode()
+        r"too small: the largest epsilon you can order is ([0-9.]+) ", page.body.decode()
     )
     assert found is not None
     _, fits = reviewed(ann, epsilon=found[1])  # what the page states is accepted

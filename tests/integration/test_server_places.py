@@ -24,7 +24,7 @@ PLACES = 8
 REFUSED = b"GET /v1/me HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer no\r\n\r\n"
 ANSWERED = b"GET /sign-in HTTP/1.1\r\nHost: here\r\n\r\n"
 ALIVE = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
-NO_FAILURES = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(0.0, 0.0))
+NO_FAILURES = Limits(requests=Rate(1e9, 1e9), priced=Rate(1e9, 1e9), failed_tokens=Rate(0.0, 0.0))
 
 
 @pytest.fixture(autouse=True)

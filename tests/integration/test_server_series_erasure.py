@@ -1,11 +1,15 @@
 """Plan and erasure of series on a real server: nothing is charged, no id is logged."""
 
+import errno
 import json
 import logging
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.integration.test_server_series import SERIES, WHERE, furnish
-from tests.live_server import Browser, Running, refused, registration, serving
+from tests.live_server import QUICK, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
 from wattveil.bundle import registered_series
@@ -21,10 +25,14 @@ from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.registered_series import publish_period
 from wattveil.cli import app
 from wattveil.engines.series_folder import SeriesFolder
+from wattveil.profiles import Profiles
+from wattveil.server.auth import principals
 from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
 from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
+from wattveil.server.http.requests import SeriesBody
 from wattveil.server.jobs.worker import Worker
+from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.observe.request_record import current_record
 
 pytestmark = pytest.mark.usefixtures("computing_here")
@@ -90,13 +98,37 @@ def test_erasure(running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixt
     page = Browser(running, "owner").post("/series/erase", **own, customer_ids="household 8\n")
     assert "Erased, where they were customers." in page.body.decode()
     assert erased(tmp_path / "data") == 3
-    add(running, 2)
+    check_that_they_stay_erased(running, tmp_path / "data" / "profiles" / "q2.parquet", caplog)
     mark = next((tmp_path / "data" / "series").glob("*/secrets/series.mark"))
     mark.write_text("{}")
     refused(running.send("POST", where, body), Code.NOT_ERASED)
     running.send("POST", f"{WHERE}/quarters/close", {"reason": "over"})
     closed = refused(running.send("POST", where, body), Code.INVALID_REQUEST).json["errors"][0]
     assert closed["field"] == "series"
+
+
+def check_that_they_stay_erased(
+    running: Running, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A period whose file contains them fails without a draw; without them it is released."""
+    body = {"period": "2026-Q2", "file": file.name}
+    caplog.clear()
+    made = running.send("POST", f"{WHERE}/quarters/periods", body)
+    assert running.finished(made.json["release"])["state"] == "failed"
+    assert any("erased from the series" in one.getMessage() for one in caplog.records)
+    assert "household" not in json.dumps([str(vars(record)) for record in caplog.records])
+    whole = Profiles.read_parquet(file)
+    gone = {f"household {number}" for number in (5, 7, 8)}
+    kept = [row for row, one in enumerate(whole.customer_ids) if one not in gone]
+    replace(
+        whole,
+        customer_ids=tuple(whole.customer_ids[row] for row in kept),
+        load_kw=whole.load_kw[kept],
+        attributes={
+            name: tuple(column[row] for row in kept) for name, column in whole.attributes.items()
+        },
+    ).write_parquet(file)
+    add(running, 2)
 
 
 def test_an_erasure_that_finds_no_state_is_not_confirmed(
@@ -139,24 +171,18 @@ def test_erasure_after_the_first_period_failed(
     running: Running,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no state, wherever the disk of series is: confirmed, and the series continues."""
     where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
     place = tmp_path / "data" / "series"
     [number] = unused(tmp_path / "data")
     failed(running)
-    assert not place.exists()
+    assert [path.name for path in place.iterdir()] == [f"{number}.lock"]
+    shutil.rmtree(place)  # as where the disk is not mounted
     with caplog.at_level(logging.INFO):
         assert running.send("POST", where, body).json == {"erased": True}
     assert "series_erasure" in [record.getMessage() for record in caplog.records]
-    assert not place.exists(), "no lock, from which closing could conclude that a disk is mounted"
-    with monkeypatch.context() as patch:
-        patch.setattr(Worker, "take", lambda *_: None)
-        first = {"period": "2026-Q1", "file": "q1.parquet"}
-        assert running.send("POST", f"{WHERE}/quarters/periods", first).status == 202
-        told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
-    assert "its first period is being computed; erase again when it" in told["reason"]
+    assert not place.exists()
     add(running, 1)
     assert unused(tmp_path / "data") == []
     assert running.send("POST", f"{WHERE}", SERIES).status == 201, "the same one again"
@@ -170,8 +196,208 @@ def test_erasure_after_the_first_period_failed(
     close, reason = f"{WHERE}/quarters/close", {"reason": "over"}
     refused(running.send("POST", close, reason), Code.NOT_CLOSED)
     assert not [*place.iterdir()], "an erasure that was refused leaves no lock"
+    (place / f"{number}.lock").touch()  # of a period that was refused
+    note = tmp_path / "data" / "series.unused" / number
+    note.touch()  # of an old copy of the data folder
+    refused(running.send("POST", close, reason), Code.NOT_CLOSED)
+    note.unlink()
     away.rename(place / number)
     assert running.send("POST", close, reason).status == 200
+
+
+@pytest.mark.parametrize("quarter", [1, 2])
+def test_an_erasure_waits_for_a_period_that_has_read_the_customers(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quarter: int
+) -> None:
+    """They are deleted from what it stores, also if it is the first one and made the state."""
+    if quarter > 1:
+        add(running, 1)
+    has_read, go_on, publish = threading.Event(), threading.Event(), registered_series._publish
+
+    def wait(*arguments: object, **choices: object) -> None:
+        has_read.set()
+        assert go_on.wait(600)
+        publish(*arguments, **choices)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(registered_series, "_publish", wait)
+    monkeypatch.setattr(registered_series, "_MAX_REQUEST_SECONDS", 600.0)
+    period = {"period": f"2026-Q{quarter}", "file": f"q{quarter}.parquet"}
+    made = running.send("POST", f"{WHERE}/quarters/periods", period).json
+    assert has_read.wait(600)
+    with ThreadPoolExecutor(1) as pool:
+        body = {"customer_ids": ["household 5"]}
+        sent = pool.submit(running.send, "POST", f"{WHERE}/quarters/erase", body)
+        try:
+            with pytest.raises(TimeoutError):
+                sent.result(timeout=1)
+        finally:
+            go_on.set()
+        assert sent.result().json == {"erased": True}
+    assert running.finished(made["release"])["state"] == "ok"
+    assert erased(tmp_path / "data") == 1
+
+
+@pytest.mark.parametrize("quarter", [1, 2])
+def test_an_erasure_before_a_period_reads_its_file_is_not_confirmed(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quarter: int
+) -> None:
+    """The file may contain the customers: erased and confirmed when the period is stored."""
+    if quarter > 1:
+        add(running, 1)
+    is_mounted, read = threading.Event(), registered_series._adding
+
+    def read_if_mounted(path: Path, key: bytes) -> object:
+        if not is_mounted.is_set():
+            raise FileNotFoundError(errno.ENOENT, "the disk of profiles is missing", str(path))
+        return read(path, key)
+
+    monkeypatch.setattr(registered_series, "_adding", read_if_mounted)
+    period = {"period": f"2026-Q{quarter}", "file": f"q{quarter}.parquet"}
+    made = running.send("POST", f"{WHERE}/quarters/periods", period).json
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
+    assert f"the file of 2026-Q{quarter}" in told["reason"]
+    is_mounted.set()
+    # It reads the file after the customers were deleted from a state, which exists in the second.
+    assert running.finished(made["release"])["state"] == ("ok" if quarter == 1 else "failed")
+    assert running.send("POST", where, body).json == {"erased": True}
+    assert erased(tmp_path / "data") == 1
+
+
+def test_a_first_period_is_not_drawn_again_where_the_disk_is_missing(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A draw that was not stored is on the disk: a second state beside it would be erased alone."""
+    place, (number,) = tmp_path / "data" / "series", unused(tmp_path / "data")
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "publish_period", failing_after(publish_period))
+        failed(running, "q1.parquet")
+    away = (place / number).rename(tmp_path / "away")
+    body = {"period": "2026-Q1", "file": "q1.parquet"}
+    made = running.send("POST", f"{WHERE}/quarters/periods", body).json
+    with pytest.raises(FileNotFoundError):
+        registered_series._opened(place / number, SeriesBody(**SERIES).request(), is_new=True)
+    assert not (place / number).exists()
+    assert running.send("GET", f"/v1/releases/{made['release']}").json["state"] == "computing"
+    erase = {"customer_ids": ["household 5"]}
+    refused(running.send("POST", f"{WHERE}/quarters/erase", erase), Code.NOT_ERASED)
+    away.rename(place / number)
+    assert running.finished(made["release"])["state"] == "ok"
+
+
+def test_a_folder_in_use_stops_nothing_else(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that hangs: erasure and end are refused, the period waits, a release is computed."""
+    for name in ("_MAX_WAITING_SECONDS", "_MAX_REQUEST_SECONDS"):
+        monkeypatch.setattr(registered_series, name, 0.2)
+    place, (number,) = tmp_path / "data" / "series", unused(tmp_path / "data")
+    with registered_series._held(place / number):
+        body = {"period": "2026-Q1", "file": "q1.parquet"}
+        made = running.send("POST", f"{WHERE}/quarters/periods", body).json
+        erase = {"customer_ids": ["household 5"]}
+        told = refused(running.send("POST", f"{WHERE}/quarters/erase", erase), Code.NOT_ERASED)
+        assert "a backup is being made; try again later" in told.json["reason"]
+        other = running.order("free", QUICK, as_="ann")
+        assert running.finished(other.json["id"], as_="ann")["state"] == "ok"
+        assert running.send("GET", f"/v1/releases/{made['release']}").json["state"] == "computing"
+    assert running.finished(made["release"])["state"] == "ok"
+
+
+@pytest.mark.usefixtures("running")
+def test_a_series_that_may_have_lost_periods_is_not_noted_as_unused(tmp_path: Path) -> None:
+    """After an accepted loss: adding is refused, and the end is not confirmed without the disk."""
+    data, new = tmp_path / "data", tmp_path / "new"
+    made = write_backup(data, None, tmp_path / "backup")
+    loss = AcceptedLoss(by="owner", reason="x")
+    restore_backup(made.out, new, None, mark=None, loss=loss)
+    shutil.copytree(data / "profiles", new / "profiles", dirs_exist_ok=True)
+    token = principals.issue_token_locally(new, None, "owner", role=PrincipalKind.ADMIN, days=1)
+    with serving(new, None) as again:
+        again.tokens["owner"] = token
+        body = {"period": "2026-Q1", "file": "q1.parquet"}
+        assert again.send("POST", f"{WHERE}/quarters/periods", body).status == 422
+        assert not (new / "series.unused").exists() or unused(new) == []
+        refused(again.send("POST", f"{WHERE}/quarters/close", {"reason": "x"}), Code.NOT_CLOSED)
+
+
+def test_a_note_that_cannot_be_written_begins_no_period(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, no state could be made, and the period would wait for ever."""
+    [number] = unused(tmp_path / "data")
+    (tmp_path / "data" / "series.unused" / number).unlink()
+    body = {"period": "2026-Q1", "file": "q1.parquet"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "touch", failing_touch)
+        refused(running.send("POST", f"{WHERE}/quarters/periods", body), Code.UNAVAILABLE)
+    add(running, 1)
+
+
+def failing_touch(*_: object, **__: object) -> None:
+    """Fail as on a full disk."""
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def test_erasures_that_wait_leave_threads_to_others(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four wait; a fifth is refused at once."""
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    def wait(*_: object) -> dict[str, object]:
+        entered.release()
+        assert go_on.wait(600)
+        return {"done": True, "periods": []}
+
+    monkeypatch.setattr(Worker, "run_task", wait)
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(running.send, "POST", where, body) for _ in range(4)]
+        for _ in waiting:
+            assert entered.acquire(timeout=600)
+        try:
+            refused(running.send("POST", where, body), Code.BUSY)
+        finally:
+            go_on.set()
+        assert [one.result().json for one in waiting] == [{"erased": True}] * 4
+
+
+@pytest.mark.parametrize("at", ["mkdir", "begin", "rename"])
+def test_a_first_state_that_is_interrupted_can_be_closed(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """At each step something shows where the state is: the note, or an unfinished folder."""
+    place, (number,) = tmp_path / "data" / "series", unused(tmp_path / "data")
+
+    def stop(*_: object, **__: object) -> None:
+        raise ValueError
+
+    with monkeypatch.context() as patch:
+        if at == "begin":
+            patch.setattr(LoadSeries, "begin", stop)
+        elif at == "mkdir":
+            patch.setattr(registered_series, "forget_unused", stop)
+        else:
+            patch.setattr(Path, "rename", stop)
+        failed(running, "q1.parquet")
+    assert unused(tmp_path / "data") == ([number] if at == "mkdir" else [])
+    assert (place / f"{number}.new").is_dir()
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    close, reason = f"{WHERE}/quarters/close", {"reason": "over"}
+    if at == "begin":  # what it deletes is no longer evidence: the note is made again
+        for _ in range(2):
+            assert running.send("POST", where, body).json == {"erased": True}
+    elif at != "mkdir":
+        away = place.rename(tmp_path / "away")
+        refused(running.send("POST", where, body), Code.NOT_ERASED)
+        refused(
+            running.send("POST", f"{WHERE}/quarters/close", {"reason": "over"}), Code.NOT_CLOSED
+        )
+        away.rename(place)
+    for _ in range(2):
+        assert running.send("POST", close, reason).status == 200
+        assert not (place / f"{number}.new").exists()
 
 
 def test_a_series_whose_first_period_failed_can_be_closed(running: Running, tmp_path: Path) -> None:

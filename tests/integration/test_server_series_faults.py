@@ -239,7 +239,7 @@ def test_the_end_of_a_series_whose_folder_is_lost_is_not_stated(running: Running
     lost = kept.rename(running.state.folder / "elsewhere")
     body = {"reason": "over"}
     problem = refused(running.send("POST", f"{WHERE}/quarters/close", body), Code.NOT_CLOSED)
-    assert problem.json["reason"] == "files of its periods are missing or damaged"
+    assert problem.json["reason"] == "files of its private state could not be deleted"
     lost.rename(kept)
     assert running.send("POST", f"{WHERE}/quarters/close", body).status == 200
 

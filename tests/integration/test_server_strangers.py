@@ -17,7 +17,7 @@ from wattveil.server.auth.sessions import COOKIE
 from wattveil.server.log_throttle import LogThrottle
 
 FEW = 3
-LIMITS = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(FEW, 0.0))
+LIMITS = Limits(requests=Rate(1e9, 1e9), priced=Rate(1e9, 1e9), failed_tokens=Rate(FEW, 0.0))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from wattveil.server.run import check_host, transport
 from wattveil.server.server_state import ServerState
 from wattveil.server.tls_files import check_pair, expiry, log_expiry
 
-FEW = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(2, 1e-6))
+FEW = Limits(requests=Rate(1e9, 1e9), priced=Rate(1e9, 1e9), failed_tokens=Rate(2, 1e-6))
 
 
 def test_a_server_speaks_https_and_nothing_else(tmp_path: Path) -> None:

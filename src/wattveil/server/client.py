@@ -38,16 +38,25 @@ from wattveil.server.client_transport import (
     is_header_text,
     member,
 )
-from wattveil.web.budget_texts import SHARE_OF_BUDGET, affordability
+from wattveil.web.budget_texts import (
+    SHARE_OF_BUDGET,
+    affordability,
+    label_budget,
+    label_epsilon,
+)
 from wattveil.web.formatting import format_count, format_number, format_share
 from wattveil.web.results import Result, ResultTable
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     import pyarrow as pa
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from wattveil.bundle.manifest import Manifest
+    from wattveil.bundle.verify.verify_bundle import VerificationReport
 
 _MAX_PAUSE_SECONDS = 5.0
+_PAGE = 100
+"""Most releases that a server lists in one response."""
 _RESTARTING = ("unreachable", "unavailable", "not_recorded", "502", "503", "504")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -81,7 +90,14 @@ class Connection:
 
     def dataset(self, name: str) -> "RemoteDataset":
         """Return a data set by its name."""
-        description = self.transport.get(f"/v1/datasets/{self.transport.quoted(name)}")
+        try:
+            description = self.transport.get(f"/v1/datasets/{self.transport.quoted(name)}")
+        except ServerRefusalError as error:
+            if error.code != "forbidden":
+                raise
+            names = [str(one.get("name")) for one in self.datasets()]
+            known = f"your data sets: {', '.join(names) or 'none'}"
+            raise ServerRefusalError(error.code, f"{name}: {error.title}", {}, more=known) from None
         return RemoteDataset(self.transport, name, description)
 
     def releases(self, *, limit: int = 50) -> "RemoteReleases":
@@ -92,8 +108,15 @@ class Connection:
         limit
             Maximum number.
         """
-        path = f"/v1/releases?limit={checks.integer('limit', limit, minimum=1)}"
-        return RemoteReleases(member(self.transport.get(path), "releases"))
+        missing, found, last = checks.integer("limit", limit, minimum=1), RemoteReleases(), ""
+        while missing > 0:
+            path = f"/v1/releases?limit={min(missing, _PAGE)}{last}"
+            page = member(self.transport.get(path), "releases")
+            found.extend(page)
+            if len(page) < min(missing, _PAGE):
+                break
+            missing, last = missing - len(page), f"&before={page[-1]['id']}"
+        return found
 
     def release(self, release_id: str) -> "RemoteRelease":
         """Return a release by its identifier."""
@@ -201,6 +224,8 @@ class Quote(dict[str, Any], Result):
             more_dataset=more["dataset"],
             more_own=more["own"],
             largest_epsilon=self.get("largest_epsilon"),
+            price=self.get("price") or {},
+            left=self.get("left"),
         )
         return [found.text]
 
@@ -214,6 +239,7 @@ class RemoteBudget(dict[str, Any], Result):
             f"  {whose}: epsilon {format_number(float(self[scope]['epsilon_spent']))} of"
             f" {format_number(float(self[scope]['epsilon_cap']))} spent"
             f" ({format_share(float(self[scope]['share_spent']), 0)})"
+            + (f"; {labels}" if (labels := label_budget(self[scope])) else "")
             for scope, whose in (("dataset", "all analysts together"), ("own", "you"))
             if self.get(scope)
         ]
@@ -230,6 +256,8 @@ class RemoteBudget(dict[str, Any], Result):
         columns: dict[str, list[Any]] = {"account": list(accounts)}
         for name in ("epsilon_cap", "epsilon_spent", "share_spent"):
             columns[name] = [float(account[name]) for account in accounts.values()]
+        for name, amounts in (("label_epsilon_cap", "caps"), ("label_epsilon_spent", "spent")):
+            columns[name] = [label_epsilon(one.get(amounts) or {}) for one in accounts.values()]
         return ResultTable(columns, ("account",))
 
 
@@ -340,11 +368,19 @@ class RemoteRelease(ReleaseTables):
         self.transport.post(f"{self._address}/shares", {"reader": reader})
 
     def download(self, out: str | Path) -> Path:
-        """Write the bundle to a new folder, for `wattveil verify` and `wattveil synthesize`."""
-        from wattveil.bundle.bundle_files import MANIFEST, check_out  # noqa: PLC0415 - slow to load
+        """Write the bundle to a new folder, for `wattveil verify` and `wattveil synthesize`.
+
+        A name that ends in .zip is that of an archive of the bundle.
+        """
+        from wattveil.bundle.bundle_files import (  # noqa: PLC0415 - slow to load
+            MANIFEST,
+            check_out,
+            outside_bundle,
+        )
 
         folder = Path(out)
         check_out(folder)
+        outside_bundle("out", folder)
         listed = {MANIFEST, *self._payload}
         with tempfile.TemporaryFile() as file:
             self.transport.download(f"{self._address}/bundle.zip", file)
@@ -352,11 +388,28 @@ class RemoteRelease(ReleaseTables):
                 files = _unpacked(file, listed)
             except _BROKEN_ARCHIVE:
                 raise invalid_response("not a zip archive") from None
+            if folder.suffix.lower() == ".zip":
+                file.seek(0)
+                folder.write_bytes(file.read())
+                return folder
         for name, data in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         return folder
+
+    def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
+        """Download the bundle and verify it on this machine, as `Bundle.verify` does.
+
+        Parameters
+        ----------
+        trusted
+            The public key that must have signed it: ``wattveil.bundle.keys.read_public_key(path)``.
+        """
+        from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
+
+        with tempfile.TemporaryDirectory() as scratch:
+            return verify_bundle(self.download(Path(scratch) / "bundle"), trusted=trusted)
 
     @property
     def _payload(self) -> tuple[str, ...]:

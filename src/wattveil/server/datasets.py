@@ -72,7 +72,7 @@ class Dataset:
         wanted = offered if body.products is None else body.products
         for product in wanted:
             if product not in offered:
-                raise InvalidParameterError("products", f"of {offered}", product)
+                raise InvalidParameterError("products", one_of(offered), product)
         is_global = body.tier is Tier.GLOBAL
         if not is_global and body.products is not None:
             rule = "omitted in the instance tier: its mechanism has segments and labels"
@@ -98,7 +98,7 @@ class Dataset:
         )
         included = requested_products(request, names=body.products or ())
         if is_global and (extra := {one.name for one in included} - {*wanted}):
-            raise InvalidParameterError("products", f"of {offered}", sorted(extra))
+            raise InvalidParameterError("products", one_of(offered), sorted(extra))
         return request
 
 

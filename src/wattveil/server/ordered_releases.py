@@ -6,9 +6,22 @@ Sharing a release computes and charges nothing: it is already released.
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, tuple_, union
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    union,
+)
 
 from wattveil.server.ledger.accounts import (
     CHARGED,
@@ -36,6 +49,8 @@ from wattveil.server.observe.request_record import SecurityEvent, security_event
 ANY_PRINCIPAL = "*"
 """Reader that stands for all principals."""
 
+MAX_ID = 40
+"""Most characters of an identifier that is looked up."""
 _NUMBER = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,17})")
 
 
@@ -66,7 +81,7 @@ class OrderedRelease:
         """Identifier of the release in addresses."""
         return f"{self.charge.journal_id}-{self.charge.seq}"
 
-    @property
+    @cached_property
     def request(self) -> dict[str, Any]:
         """The canonical request."""
         found: dict[str, Any] = json.loads(self.charge.request)
@@ -97,45 +112,13 @@ def visible_releases(
 ) -> list[OrderedRelease]:
     """Return the latest releases that a principal may read, older than ``before``.
 
-    They are its own, those shared with it, and periods of series of its data sets. What others have
-    ordered is not read: the latest of its own come from an index in their order, those shared with
-    it from the shares, and periods from the series.
+    They are its own, those shared with it, and periods of series of its data sets.
     """
-    reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
-    order = (entry.c.at, entry.c.journal_id, entry.c.seq)
-    released = select(*order).where(entry.c.kind.in_(RELEASED_KINDS))
+    given: dict[str, Any] = {"reader": name, "limit": limit}
     if before is not None:
-        last = tuple_(before.at, before.charge.journal_id, before.charge.seq)
-        released = released.where(tuple_(*order) < last)
-    released = released.order_by(*(column.desc() for column in order)).limit(limit)
-    own = released.where(entry.c.principal_id == reader)
-    shared = released.distinct().where(
-        *(share.c[name] == entry.c[name] for name in ("journal_id", "seq")),
-        or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
-    )
-    # By data set: a condition on the journal would make a database search all its entries first.
-    admitted = select(dataset.c.id).where(
-        account.c.journal_id == dataset.c.journal_id, account.c.principal_id == reader
-    )
-    opened = entry.alias()
-    periods = released.distinct().where(
-        entry.c.kind == EntryKind.PERIOD.value,
-        entry.c.journal_id == opened.c.journal_id,
-        entry.c.request_sha256 == opened.c.request_sha256,
-        *(series.c[name] == opened.c[name] for name in ("journal_id", "seq")),
-        series.c.dataset_id.in_(admitted),
-    )
-    parts = (select(one.subquery()) for one in (own, shared, periods))
-    found = union(*parts).subquery()
-    latest = (
-        _ORDERED.join(
-            found,
-            and_(found.c.journal_id == entry.c.journal_id, found.c.seq == entry.c.seq),
-        )
-        .order_by(*(column.desc() for column in order))
-        .limit(limit)
-    )
-    return [_ordered_of(row, reader=name) for row in connection.execute(latest)]
+        given |= {"at": before.at, "journal": before.charge.journal_id, "seq": before.charge.seq}
+    found = connection.execute(_LATEST if before is None else _LATEST_BEFORE, given)
+    return [_ordered_of(row, reader=name) for row in found]
 
 
 def _ordered_of(row: Any, *, reader: str = "") -> OrderedRelease:  # noqa: ANN401 - of `_ORDERED`
@@ -192,6 +175,48 @@ _ORDERED = (
     )
     .where(entry.c.kind.in_(RELEASED_KINDS))
 )
+
+
+def _visible(*, is_before: bool) -> Select[Any]:
+    """Return the query of `visible_releases`, which is compiled once.
+
+    What others have ordered is not read: the latest of its own come from an index in their order,
+    those shared with it from the shares, and periods from the series.
+    """
+    reader = select(principal.c.id).where(principal.c.name == bindparam("reader")).scalar_subquery()
+    order, limit = (entry.c.at, entry.c.journal_id, entry.c.seq), bindparam("limit", type_=Integer)
+    released = select(*order).where(entry.c.kind.in_(RELEASED_KINDS))
+    if is_before:
+        last = (
+            bindparam(name, type_=column.type) for name, column in zip(_LAST, order, strict=True)
+        )
+        released = released.where(tuple_(*order) < tuple_(*last))
+    released = released.order_by(*(column.desc() for column in order)).limit(limit)
+    own = released.where(entry.c.principal_id == reader)
+    shared = released.distinct().where(
+        *(share.c[name] == entry.c[name] for name in ("journal_id", "seq")),
+        or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
+    )
+    # By data set: a condition on the journal would make a database search all its entries first.
+    admitted = select(dataset.c.id).where(
+        account.c.journal_id == dataset.c.journal_id, account.c.principal_id == reader
+    )
+    opened = entry.alias()
+    periods = released.distinct().where(
+        entry.c.kind == EntryKind.PERIOD.value,
+        entry.c.journal_id == opened.c.journal_id,
+        entry.c.request_sha256 == opened.c.request_sha256,
+        *(series.c[name] == opened.c[name] for name in ("journal_id", "seq")),
+        series.c.dataset_id.in_(admitted),
+    )
+    found = union(*(select(one.subquery()) for one in (own, shared, periods))).subquery()
+    same = and_(found.c.journal_id == entry.c.journal_id, found.c.seq == entry.c.seq)
+    latest = _ORDERED.join(found, same).order_by(*(column.desc() for column in order))
+    return latest.limit(limit)
+
+
+_LAST = ("at", "journal", "seq")
+_LATEST, _LATEST_BEFORE = _visible(is_before=False), _visible(is_before=True)
 _PLACE = (entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq"))
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -96,6 +96,7 @@ class ReleaseService:
                 dataset=_covered(whole, price), own=_covered(own, price)
             ),
             largest_epsilon=largest,
+            left=_left(None if by_dataset else whole, None if by_principal else own),
             plan=PlanSummary.model_validate({**plan, "warnings": warnings}),
         )
 
@@ -141,6 +142,7 @@ class ReleaseService:
             problem = problem_of(error)
             if problem.code is Code.BUDGET_REFUSED:  # say what fits, as a quote does
                 accounts = self.state.ledger.accounts(dataset.name, order.principal, request.tier)
+                problem.details["short_of"] = _short_of(order.price, *accounts)
                 if (largest := _largest_epsilon(request, *accounts)) is not None:
                     problem.details["largest_epsilon"] = largest
             raise problem from None
@@ -167,12 +169,13 @@ class ReleaseService:
 
     def _check_computable(self, dataset: Dataset, request: ReleaseRequest) -> None:
         """Refuse, before the charge, what cannot be computed now. It does not depend on rows."""
+        title = "the data are unavailable; this request charged nothing: repeat it later"
         if not self.state.lease.is_held:
-            raise Problem(Code.UNAVAILABLE)
+            raise Problem(Code.UNAVAILABLE, title=title)
         profiles, listed = dataset.profiles_file, dataset.customer_list_file
         folder = self.state.folder / FOLDER
         if not all(has_file(folder / name) for name in (profiles, listed or profiles)):
-            raise Problem(Code.UNAVAILABLE)
+            raise Problem(Code.UNAVAILABLE, title=title)
         if listed is not None:
             check_list(request, read_customer_list(folder / listed))
 
@@ -289,6 +292,18 @@ def _largest_epsilon(
     return None if largest is None else repr(largest)
 
 
+def _left(*charged: Account | None) -> responses.Amounts | None:
+    """Return the least that the accounts that would be charged have left; None if there is none."""
+    found = [account.left for account in charged if account is not None]
+    return amounts_text(reduce(Amounts.minimum, found)) if found else None
+
+
+def _short_of(price: Amounts, *accounts: Account | None) -> str:
+    """Return the field of a request that is too large for what is left, by the failing measure."""
+    labels = any(one is not None and price.epsilon > one.left.epsilon for one in accounts)
+    return "label_epsilon" if labels else "epsilon"
+
+
 def check_price(price: Amounts, dataset: Dataset) -> None:
     """Refuse a price below the minimum of the data set, in epsilon at the delta of the data set.
 
@@ -305,6 +320,7 @@ def _covered(account: Account | None, price: Amounts) -> int:
     return 0 if account is None else account.left.covers(price)
 
 
+@lru_cache(maxsize=10_000)
 def amounts_text(amounts: Amounts) -> responses.Amounts:
     """Return amounts in the form of a response."""
     texts = {name: str(value) for name, value in zip(MEASURES, amounts.values, strict=True)}

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.server.auth.identity_provider import IdentityProvider, OpenIdSettings
-from wattveil.server.auth.principals import FIRST_ADMIN
+from wattveil.server.auth.principals import DEFAULT_TOKEN_DAYS, FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
@@ -94,7 +94,8 @@ def run(
 
     def announce(first_admin_token: str | None) -> None:
         if first_admin_token is not None and shows_token:
-            echo(f"Token of {FIRST_ADMIN}, shown only once: {first_admin_token}")
+            valid = f"valid for {DEFAULT_TOKEN_DAYS} days"
+            echo(f"Token of {FIRST_ADMIN}, {valid}, shown only once: {first_admin_token}")
         elif first_admin_token is not None:
             named = "" if database is None else f" --database {database}"
             command = f"wattveil admin token --data {data}{named} --name {FIRST_ADMIN} --role admin"

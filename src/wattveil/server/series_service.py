@@ -3,8 +3,10 @@
 import logging
 import math
 import uuid
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from wattveil.bundle import registered_series
 from wattveil.bundle.series_request import SeriesRequest
@@ -15,7 +17,7 @@ from wattveil.server.datasets import FOLDER, Dataset, file_inside, has_file
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ErasureBody, PeriodBody, SeriesBody, SeriesPlanBody
-from wattveil.server.ledger.accounts import read_plan
+from wattveil.server.ledger.accounts import ReleaseState, read_plan
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.reserved_series import (
     ReservedSeries,
@@ -51,7 +53,7 @@ class SeriesService:
         home = self.state.folder / SERIES_FOLDER / uid
         with ExitStack() as undo:
             undo.callback(registered_series.forget_unused, home)
-            registered_series.note_unused(home)  # before a period can begin
+            _note_unused(home)  # before a period can begin
             self.state.ledger.reserve_series(
                 dataset.name, body.name, request, by=admin.name, uid=uid
             )
@@ -78,6 +80,11 @@ class SeriesService:
         if not self.state.lease.is_held:
             raise Problem(Code.UNAVAILABLE)
         file_inside(self.state.folder, "file", body.file)
+        found = self.find(dataset, name)
+        with self.state.ledger.reading() as connection:
+            is_new = not (found.periods or found.ended or may_lack_periods(connection, found))
+        if is_new:  # an earlier version has opened it without a note
+            _note_unused(series_home(self.state.folder, found))
         charge = self.state.ledger.begin_period(
             dataset.name,
             name,
@@ -102,14 +109,15 @@ class SeriesService:
             "do": "close_series",
             "stored": stored,
             "lost": lost,
-            "has_begun": lost or any(one.state is not None for one in before.periods),
+            "has_begun": lost or bool(before.periods),
             "home": str(series_home(self.state.folder, found)),
             "reason": found.ended,
             "signing_key": str(self.state.folder / SIGNING_KEY),
         }
         result = self.state.read_rows(task)
         if not result["done"] or not result["deleted"]:  # closing again deletes the rest
-            raise Problem(Code.NOT_CLOSED, reason="files of its private state could not be deleted")
+            reason = result.get("refused", "files of its private state could not be deleted")
+            raise Problem(Code.NOT_CLOSED, reason=reason)
         if not result["stated"]:
             raise Problem(Code.NOT_CLOSED, reason="files of its periods are missing or damaged")
         return self.describe(found, is_admin=True)
@@ -122,11 +130,12 @@ class SeriesService:
         if found.ended is not None:
             raise InvalidParameterError("series", "open", f"closed: {found.ended}")
         with self.state.ledger.reading() as connection:
-            has_begun = bool(found.periods) or may_lack_periods(connection, found)
+            lost = may_lack_periods(connection, found)
+            stored = stored_periods(connection, self.state.folder, found)
         task = {
             "do": "erase_customers",
-            "has_begun": has_begun,
-            "is_computing": bool(found.pending),
+            "has_begun": lost or bool(found.periods),
+            "has_stored": lost or bool(stored),
             "home": str(series_home(self.state.folder, found)),
             "customer_ids": body.customer_ids,
         }
@@ -135,8 +144,24 @@ class SeriesService:
             reason = result.get("refused", "its private state cannot be read or written")
             _LOG.error("erasure from series %s of %s: %s", name, dataset.name, reason)
             raise Problem(Code.NOT_ERASED, reason=reason)
+        self._check_no_later_reading(self.find(dataset, name), result["periods"])
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
         return responses.SeriesErasure(erased=True)
+
+    @staticmethod
+    def _check_no_later_reading(found: ReservedSeries, periods: Collection[str]) -> None:
+        """Refuse to confirm an erasure if a period of the ledger was not in the state then.
+
+        It was begun and has read its file later, or will: its file may contain the customers.
+        """
+        begun = [one for one in found.periods if one.state is not ReleaseState.FAILED]
+        later = [one.label for one in begun if one.label not in periods]
+        if later:
+            reason = (
+                f"the file of {', '.join(later)}, which was added before, may contain them; remove"
+                " them from it, and erase again when the period is stored or has failed"
+            )
+            raise Problem(Code.NOT_ERASED, reason=reason)
 
     @staticmethod
     def _check(dataset: Dataset, request: SeriesRequest) -> None:
@@ -197,3 +222,12 @@ class SeriesService:
             plan = read_plan(connection, one.charge)
         file = "" if plan is None else str(plan["file"])
         return "" if has_file(self.state.folder / FOLDER / file) else file
+
+
+def _note_unused(home: Path) -> None:
+    """Note that a series has no private state; without the note, none could be made."""
+    try:
+        registered_series.note_new(home)
+    except OSError as error:
+        _LOG.error("the note of a new series cannot be written: %s", error.strerror)
+        raise Problem(Code.UNAVAILABLE) from None

@@ -17,6 +17,7 @@
 
 import fcntl
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ SIGNING_KEY = "release.key"
 FINGERPRINT_KEY = "fingerprint.key"
 LOCK = "server.lock"
 
+_READING = threading.BoundedSemaphore(4)
+"""Requests of this process that wait for rows to be read: each occupies a thread."""
 TICK_SECONDS = 5.0
 """Releases are stored at multiples of this time after their start."""
 
@@ -149,6 +152,12 @@ class ServerState(AbstractContextManager["ServerState"]):
             "request": canonical_request(request),
         }
         result = self.read_rows(task)
+        if "temporary" in result:
+            cause = result["temporary"]
+            _LOG.error("the profiles of %s cannot be read: %s", file.name, cause)
+            if cause not in {"profiles: EACCES", "profiles: ENOENT"}:
+                raise Problem(Code.UNAVAILABLE)
+            raise invalid(("file", f"one that the user of the server can read ({cause})"))
         if not result["done"]:
             raise Problem(Code.INTERNAL)
         if result["broken"] is not None:
@@ -159,10 +168,14 @@ class ServerState(AbstractContextManager["ServerState"]):
     def read_rows(self, task: dict[str, Any]) -> dict[str, Any]:
         """Run a task in a process that reads rows; the request that waits for it is not timed."""
         note_untimed()
+        if not _READING.acquire(blocking=False):
+            raise Problem(Code.BUSY)
         try:
             return self.worker.run_task(task)
         except (ComputeProcessBusyError, ComputeProcessDiedError):
             raise Problem(Code.BUSY) from None
+        finally:
+            _READING.release()
 
     def stop_computing(self) -> None:
         """End all computations: requests that wait for one are refused, charges stay pending."""

@@ -6,7 +6,6 @@ import re
 import socket
 import ssl
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ import httpx
 import pytest
 
 from tests.certificates import self_signed
+from tests.fake_clock import fake_clock
 from wattveil import connect
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import unknown_field
@@ -283,9 +283,7 @@ def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_restart_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is read again until the time is over; a refusal is no restart."""
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    clock = fake_clock(monkeypatch, client)
     states: list[str] = []
 
     def read(_: RemoteRelease) -> str:
@@ -304,10 +302,10 @@ def test_a_restart_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         ("unauthorized", ServerRefusalError, "unauthorized"),  # at once
         ("computing", TimeoutError, "still being computed"),
     ):
-        states[:], before = [said], clock[0]
+        states[:], before = [said], clock.now
         with pytest.raises(error, match=code):
             release.wait(60)
-        assert (clock[0] - before >= 60) == (said != "unauthorized")
+        assert (clock.now - before >= 60) == (said != "unauthorized")
 
 
 def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +398,11 @@ def test_a_bundle_is_downloaded(tmp_path: Path) -> None:
             release.to_arrow("b")
         with pytest.raises(ServerRefusalError, match="not a Parquet file"):
             release.to_arrow("a")
+        assert release.download(tmp_path / "out.zip").is_file()
+        assert not release.verify().accepted  # it is no bundle; it was read on this machine
     assert (tmp_path / "out" / "tables" / "a.parquet").read_bytes() == b"x"
+    with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+        assert packed.read("tables/a.parquet") == b"x"
     assert all(b"/v1/releases/..%2Fr/" in request for request in one.received)
 
 
@@ -519,6 +521,44 @@ def test_a_budget_prints_as_text() -> None:
     text = repr(RemoteBudget(own=own, dataset=None))
     assert text == f"Budget:\n  you: epsilon 0.5 of 2 spent (25 %)\n  {SHARE_OF_BUDGET}"
     assert SHARE_OF_BUDGET in RemoteBudget(own=own, dataset=None)._repr_html_()
+    labels = {"caps": {"epsilon": "500000001000"}, "spent": {"epsilon": "200000000000"}}
+    budget = RemoteBudget(own={**own, **labels}, dataset=None)
+    assert "(25 %); labels: epsilon 0.2 of 0.5 spent\n" in repr(budget)
+    assert budget.to_pandas().loc["own", "label_epsilon_spent"] == 0.2
+
+
+def test_a_budget_for_labels_that_is_too_small_is_named() -> None:
+    """Not the whole budget, of which nearly all may be left."""
+    amounts = {"rho": "5", "epsilon": "500000000000", "delta": "0", "eta": "1"}
+    short = Quote(
+        {**quoted(more=(9, 0)), "largest_epsilon": None},
+        price=amounts,
+        left={**amounts, "epsilon": "200000001000"},
+    )
+    expected = "budget for labels is too small: this release needs a label epsilon of 0.5, and 0.2 "
+    for view in (repr(short), short._repr_html_()):
+        assert expected in view
+    other = Quote({**short, "left": {**amounts, "rho": "1"}})
+    assert "The remaining budget is too small." in repr(other)
+
+
+def test_an_unknown_data_set_is_answered_with_those_that_there_are() -> None:
+    """The list is that of the principal: the server says nothing about others."""
+    problem = json.dumps({"code": "forbidden", "title": "not found"}).encode()
+
+    def answer(request: bytes) -> bytes:
+        if request.split(b" ")[1] == b"/v1/datasets":
+            return response(b'{"datasets": [{"name": "homes"}, {"name": "shops"}]}')
+        return response(problem, "403 Forbidden")
+
+    with (
+        peer(answer) as one,
+        pytest.raises(
+            ServerRefusalError, match=r"hmoes: .* your data sets: homes, shops"
+        ) as caught,
+    ):
+        connect(one.url, TOKEN).dataset("hmoes")
+    assert caught.value.code == "forbidden"
 
 
 def quoted(*, paid: tuple[bool, bool] = (False, False), more: tuple[int, int] = (9, 3)) -> Quote:
@@ -541,7 +581,7 @@ def quoted(*, paid: tuple[bool, bool] = (False, False), more: tuple[int, int] = 
         (quoted(more=(1, 3)), "About 1 release of this kind fits into your remaining budget."),
         (
             quoted(more=(9, 0)),
-            "is too small: the maximum epsilon is 1.39851, slightly less than what is left because",
+            "is too small: the largest epsilon you can order is 1.398 (a small reserve is kept for",
         ),
         (
             quoted(paid=(True, True), more=(0, 0)),
@@ -596,8 +636,7 @@ def test_a_refused_budget_says_why_the_maximum_is_less_than_what_is_left() -> No
         with pytest.raises(ServerRefusalError) as caught:
             connect(one.url, TOKEN).datasets()
         assert str(caught.value).endswith(
-            "account_scope: own; largest_epsilon: 1.39851, slightly less than what is left because"
-            " a part is reserved for rounding"
+            "account_scope: own; largest_epsilon: 1.39851, a small reserve is kept for rounding"
         )
         assert caught.value.details["largest_epsilon"] == 1.39851
 

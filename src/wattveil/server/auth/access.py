@@ -5,6 +5,8 @@ import re
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -56,17 +58,23 @@ class Limiter:
         self._lock = threading.Lock()
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def admits(self, name: str) -> bool:
-        """Count a request, and return whether it is within the rate."""
+    def admits(self, name: str, requests: float = 1.0) -> bool:
+        """Count a request, or what it may take, and return whether it is within the rate."""
         now = time.monotonic()
         with self._lock:
             left = self._left_of(name, now)
-            admitted = left >= 1.0
+            admitted = left >= requests
             self._left.pop(name, None)
-            self._left[name] = (left - 1.0 if admitted else left, now)
+            self._left[name] = (left - requests if admitted else left, now)
             if len(self._left) > _REMEMBERED:
                 self._left.popitem(last=False)
         return admitted
+
+    def count(self, name: str, requests: float) -> None:
+        """Count what a request has taken beyond what was counted, or less if it is negative."""
+        now = time.monotonic()
+        with self._lock:
+            self._left[name] = (self._left_of(name, now) - requests, now)
 
     def would_admit(self, name: str) -> bool:
         """Return whether a request is within the rate, without counting it."""
@@ -79,6 +87,11 @@ class Limiter:
 
 
 _REQUEST_RATE = Rate(burst=100, per_second=20)
+_PRICED_RATE = Rate(burst=24, per_second=4)
+_PRICE_SECONDS = 0.05
+_PRICES_RESERVED = 5.0
+"""Requests that a quote or an order counts as while it is priced, so that four at most of one
+principal are priced at the same time."""
 _FAILED_TOKEN_RATE = Rate(burst=20, per_second=0.5)
 
 
@@ -87,6 +100,9 @@ class Limits:
     """Rates of requests per principal, and of invalid tokens and cookies per address."""
 
     requests: Rate = _REQUEST_RATE
+    priced: Rate = _PRICED_RATE
+    """Of quotes and orders. Each counts once, and again for every 50 ms of processor time: new
+    prices take 40 to 330 ms."""
     failed_tokens: Rate = _FAILED_TOKEN_RATE
 
 
@@ -108,6 +124,8 @@ class Access:
         self._state, self.provider = state, provider
         self._tokens = KnownTokens(state.ledger)
         self._requests = Limiter(limits.requests)
+        self._priced = Limiter(limits.priced)
+        self._reserved = min(_PRICES_RESERVED, limits.priced.burst)
         self._failed_tokens = Limiter(limits.failed_tokens)
         self._readers_of_metrics: OrderedDict[str, _Reader] = OrderedDict()
 
@@ -147,6 +165,22 @@ class Access:
             raise Problem(Code.BUSY)
         note_principal()
         return principal
+
+    @contextmanager
+    def pricing(self, principal: Principal) -> Iterator[None]:
+        """Count a quote or an order of a principal, by its time too; refuse it above the rate.
+
+        Its time is known afterwards: meanwhile it counts as much as most take.
+        """
+        reserved = self._reserved
+        if not self._priced.admits(principal.name, reserved):
+            raise Problem(Code.BUSY)
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            taken = 1.0 + (time.thread_time() - began) / _PRICE_SECONDS
+            self._priced.count(principal.name, taken - reserved)
 
     def identify(self, request: Request, *, refuse: bool = False) -> Principal | None:
         """Return the principal of a request, without counting it; None if the token is invalid.

@@ -131,7 +131,7 @@ _GOOD = (
 _FIND = _GOOD.where(token.c.sha256 == bindparam("given"))
 _BY_NUMBER = _GOOD.where(token.c.id == bindparam("number"))
 _LAST_TOKENS = (
-    select(principal.c.kind, func.max(token.c.expires_at))
+    select(principal.c.kind, principal.c.name, func.max(token.c.expires_at))
     .join(principal, principal.c.id == token.c.principal_id)
     .where(
         token.c.revoked_at.is_(None),
@@ -139,7 +139,8 @@ _LAST_TOKENS = (
         principal.c.kind.in_([PrincipalKind.ADMIN.value, PrincipalKind.MONITOR.value]),
         principal.c.id.not_in(select(identity.c.principal_id)),
     )
-    .group_by(principal.c.id, principal.c.kind)
+    .group_by(principal.c.id, principal.c.kind, principal.c.name)
+    .order_by(principal.c.name)
 )
 
 
@@ -231,17 +232,14 @@ def valid_tokens(connection: Connection, name: str) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(found.order_by(token.c.id.desc())).mappings()]
 
 
-def first_expiries(connection: Connection) -> dict[str, datetime]:
-    """Return by role when the first administrator or monitor has no valid token left.
+def last_expiries(connection: Connection) -> list[tuple[str, str, datetime]]:
+    """Return role and name of each administrator and monitor, and when its last token expires.
 
     That may be in the past: until a token is issued, or the principal is disabled. People who sign
     in at a provider are left out: each of their sessions has a token of its own.
     """
-    found: dict[str, datetime] = {}
-    for kind, expires_at in connection.execute(_LAST_TOKENS):
-        until = datetime.fromisoformat(expires_at)
-        found[kind] = min(until, found.get(kind, until))
-    return found
+    found = connection.execute(_LAST_TOKENS)
+    return [(role, name, datetime.fromisoformat(expires_at)) for role, name, expires_at in found]
 
 
 def disable(ledger: Ledger, name: str, *, by: str) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from wattveil.bundle.registered_series import note_unused
+from wattveil.bundle.registered_series import forget_unused, note_unused
 from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
@@ -289,6 +289,7 @@ def _put_series(backup: Path, folder: Path) -> None:
             shutil.rmtree(draft, ignore_errors=True)  # of a restore that was interrupted
             shutil.copytree(home, draft)
             draft.rename(place)
+        forget_unused(place)
 
 
 def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
@@ -311,6 +312,8 @@ def _put_tables(source: Connection, folder: Path, database: str | None) -> int:
                 _advance_sequences(target)
             revoked = _revoke_tokens(target)
             record_database(folder, database_url(folder, database), target)
+    except DBAPIError as error:
+        raise LedgerUnavailableError(cause_of(error, engine.url)) from None
     finally:
         engine.dispose()
     if database is None:

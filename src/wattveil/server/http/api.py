@@ -31,12 +31,12 @@ from wattveil.server.http.requests import (
 from wattveil.server.ledger.journal import SEALED
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.ledger.order import check_key
-from wattveil.server.ordered_releases import share_release, visible_releases
+from wattveil.server.ordered_releases import MAX_ID, share_release, visible_releases
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
-_MAX_RELEASES = 500
-_MAX_ID = 40
+_MAX_RELEASES = 100
+"""Most releases in a list: one that is longer would take the processor from others."""
 _MAX_ENTRIES = 1000
 _MAX_EVENTS = 1000
 
@@ -107,7 +107,8 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
         dataset: str, body: ReleaseBody, principal: Annotated[Principal, authenticated]
     ) -> responses.Quote:
         """Return price, budget split and expected quality of a request. Nothing is charged."""
-        return service.quote(principal, access.dataset(principal, dataset), body)
+        with access.pricing(principal):
+            return service.quote(principal, access.dataset(principal, dataset), body)
 
     @routes.post(
         "/datasets/{dataset}/releases",
@@ -127,7 +128,8 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
         Repeating a request with its idempotency key returns the same release; it is charged once.
         """
         key = check_key("Idempotency-Key", idempotency_key)
-        ordered = service.order(principal, access.dataset(principal, dataset), body, key)
+        with access.pricing(principal):
+            ordered = service.order(principal, access.dataset(principal, dataset), body, key)
         release = service.release(ordered)
         response.headers["Location"] = f"/v1/releases/{ordered.id}"
         if release.state != "computing":
@@ -142,12 +144,12 @@ def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles
     routes, service = _router("/v1"), ReleaseService(state)
     authenticated = Depends(access.current)
 
-    @routes.get("/releases", response_model_exclude_unset=True, responses=_LIST)
+    @routes.get("/releases", response_model=responses.Releases, responses=_LIST)
     def list_releases(
         principal: Annotated[Principal, authenticated],
-        limit: Annotated[int, Query(ge=1, le=_MAX_RELEASES)] = 100,
-        before: Annotated[str, Query(max_length=_MAX_ID)] = "",
-    ) -> responses.Releases:
+        limit: Annotated[int, Query(ge=1, le=_MAX_RELEASES)] = 50,
+        before: Annotated[str, Query(max_length=MAX_ID)] = "",
+    ) -> Response:
         """List the releases of the principal and those shared with it, the newest first.
 
         For the next page, set `before` to the last `id`.
@@ -155,7 +157,9 @@ def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles
         last = access.release(principal, before) if before else None
         with state.ledger.reading() as connection:
             latest = visible_releases(connection, principal.name, limit=limit, before=last)
-        return responses.Releases(releases=[service.release(one) for one in latest])
+        found = responses.Releases(releases=[service.release(one) for one in latest])
+        # Written here, in a thread: FastAPI would do it on the event loop, after a second check.
+        return Response(found.model_dump_json(exclude_unset=True), media_type="application/json")
 
     @routes.get("/releases/{release}", response_model_exclude_unset=True, responses=_RELEASE)
     def read_release(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -26,6 +26,7 @@ from wattveil.server.http.server_pages import (
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ordered_releases import (
     ANY_PRINCIPAL,
+    MAX_ID,
     OrderedRelease,
     readers,
     share_release,
@@ -34,7 +35,7 @@ from wattveil.server.ordered_releases import (
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
-_MAX_RELEASES = 200
+_MAX_RELEASES = 50
 _SIMULATED_HOMES = 200
 _OTHER_FILE = (
     "This file is not a zipped bundle. Choose the zip file that was downloaded from a release page."
@@ -86,10 +87,17 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
         return user.page("release.html", status, release=release, refusal=refusal, **shown)
 
     @routes.get("/releases")
-    def show_releases(user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
+    def show_releases(
+        user: Annotated[SignedInUser, signed_in],
+        before: Annotated[str, Query(max_length=MAX_ID)] = "",
+    ) -> HTMLResponse:
+        reader, limit = user.principal, _MAX_RELEASES
+        last = access.release(reader, before) if before else None
         with state.ledger.reading() as connection:
-            latest = visible_releases(connection, user.principal.name, limit=_MAX_RELEASES)
-        return user.page("releases.html", releases=[service.release(one) for one in latest])
+            latest = visible_releases(connection, reader.name, limit=limit, before=last)
+        found = [service.release(one) for one in latest]
+        older = found[-1].id if len(found) == limit else ""
+        return user.page("releases.html", releases=found, older=older, is_first=not before)
 
     @routes.get("/releases/{release}")
     def show_release(release: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:

@@ -171,7 +171,8 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         sessions.check_csrf_token(user.session, form.text("csrf_token"))
         dataset = access.dataset(user.principal, name)
         try:
-            quote = service.quote(user.principal, dataset, release_body(form))
+            with access.pricing(user.principal):
+                quote = service.quote(user.principal, dataset, release_body(form))
         except REFUSALS as refusal:
             return page("quote.html", refusal=error_text(refusal))
         return page(
@@ -191,7 +192,8 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         dataset = access.dataset(user.principal, name)
         try:
             body = release_body(form)
-            quote = service.quote(user.principal, dataset, body)
+            with access.pricing(user.principal):
+                quote = service.quote(user.principal, dataset, body)
         except REFUSALS as refusal:
             return _dataset_page(service, user, dataset, form.fields, error_text(refusal))
         order = user.session.orders.add(name, body, _payers(quote), form.fields)
@@ -215,9 +217,11 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
     @routes.get("/orders/{key}")
     def show_review(key: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
         order, dataset = reviewed(user, key)
-        if order.release is None:
+        if order.release is not None:
+            return _review_page(service, user, dataset, order)
+        with access.pricing(user.principal):
             order = _restated(service, user, dataset, order)
-        return _review_page(service, user, dataset, order)
+            return _review_page(service, user, dataset, order)
 
     @routes.post("/orders/{key}")
     def place(key: str, form: SentForm, user: Annotated[SignedInUser, signed_in]) -> Response:
@@ -226,14 +230,15 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
         order, dataset = reviewed(user, key)
         if order.release is None:
             try:
-                stated = order.payers
-                order = _restated(service, user, dataset, order)
-                if stated != order.payers:  # another order or a failed computation came between
-                    return _review_page(service, user, dataset, order, changed=True)
-                if order.release is None:
-                    ordered = service.order(user.principal, dataset, order.body, order.key)
-                    order = replace(order, release=ordered.id)
-                    user.session.orders.update(order)
+                with access.pricing(user.principal):
+                    stated = order.payers
+                    order = _restated(service, user, dataset, order)
+                    if stated != order.payers:  # another order or a failed computation came between
+                        return _review_page(service, user, dataset, order, changed=True)
+                    if order.release is None:
+                        ordered = service.order(user.principal, dataset, order.body, order.key)
+                        order = replace(order, release=ordered.id)
+                        user.session.orders.update(order)
             except REFUSALS as refusal:
                 return _dataset_page(service, user, dataset, order.sent, error_text(refusal))
         return RedirectResponse(f"/releases/{order.release}", 303)
@@ -280,10 +285,11 @@ def _review_page(
     shown: dict[str, Any] = {}
     if order.release is None:
         quote = service.quote(user.principal, dataset, order.body)
-        covered = _affordability(quote).is_covered
+        affordable = _affordability(quote)
+        covered = affordable.is_covered
         shown = {
             "quote": quote,
-            "covered": covered,
+            "affordable": affordable,
             "budget": service.budget(user.principal, dataset, quote.tier),
             "after": service.budget_after(user.principal, dataset, quote) if covered else None,
         }
@@ -315,6 +321,8 @@ def _affordability(quote: responses.Quote) -> Affordability:
         more_dataset=more.dataset,
         more_own=more.own,
         largest_epsilon=quote.largest_epsilon,
+        price=quote.price.model_dump(),
+        left=None if quote.left is None else quote.left.model_dump(),
     )
 
 

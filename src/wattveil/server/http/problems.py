@@ -57,7 +57,7 @@ class Code(Enum):
         "files of the release are missing or damaged; it stays paid; the operator can restore them",
     )
     NOT_CLOSED = (503, "the series has ended, and closing it is not complete; close it again")
-    NOT_ERASED = (503, "nothing was erased: the private state of the series cannot be used")
+    NOT_ERASED = (503, "the erasure is not complete: correct the cause, and erase again")
     NOT_RECORDED = (
         503,
         "the release is stored and waits to be recorded; the operator makes ledger.heads writable",
@@ -250,6 +250,8 @@ class ProblemBody(BaseModel):
     """Of invalid_request: the fields and rules."""
     account_scope: str = Field(default_factory=str)
     """Of budget_refused: the account that does not cover the price, dataset or own."""
+    short_of: str = Field(default_factory=str)
+    """Of budget_refused: the choice that needs more than is left, epsilon or label_epsilon."""
     largest_epsilon: str = Field(default_factory=str)
     """Of budget_refused: the maximum epsilon that both budgets cover, if there is one."""
     reason: str = Field(default_factory=str)

@@ -47,7 +47,7 @@ class Me(_Response):
     """Role of the principal."""
 
 
-# --- data sets and budgets ------------------------------------------------------------------------
+# --- data sets, budgets and quotes ----------------------------------------------------------------
 
 
 class ProfileGrid(_Response):
@@ -162,9 +162,6 @@ class Closed(_Response):
     """Always true."""
 
 
-# --- quotes ---------------------------------------------------------------------------------------
-
-
 class AlreadyPaid(_Response):
     """Whether the same request was charged before."""
 
@@ -202,6 +199,8 @@ class Quote(_Response):
     """How often the price can be paid."""
     largest_epsilon: str | None
     """Largest epsilon at which such a request is covered by what is left; null if none is."""
+    left: Amounts | None
+    """What is left in the accounts that would be charged; null if one is missing or none would."""
     plan: PlanSummary
     """Split of the budget and expected quality."""
 

@@ -310,9 +310,10 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         " again.",
     ),
     Code.NOT_ERASED: ProblemWords(
-        "Nothing was erased",
-        "The private state of the series is missing or damaged. Mount its disk, or restore the"
-        " folder of series, and erase again. If it is lost, close the series.",
+        "The erasure is not complete",
+        "The private state of the series is in use, missing or damaged, or a period that was added"
+        " before reads its file later. Correct the cause, and erase again. If the state is lost,"
+        " close the series.",
     ),
     Code.NOT_RECORDED: ProblemWords(
         "The release waits to be recorded",

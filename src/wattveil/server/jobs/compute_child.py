@@ -27,9 +27,9 @@ _ROOM_FOR_OTHERS = 5
 
 _TEMPORARY_ERRORS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
-    *(errno.ENOENT, errno.EACCES, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO),
+    *(errno.ENOENT, errno.EACCES, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.EAGAIN),
 }
-"""A disk is full, read-only or missing: independent of rows, and temporary."""
+"""A disk is full, read-only or missing, or a folder in use: independent of rows, and temporary."""
 
 
 def plan(task: dict[str, Any]) -> dict[str, object]:
@@ -151,9 +151,9 @@ def erase_customers(task: dict[str, Any]) -> dict[str, object]:
     """Delete customers from the private state of a series; whether they were in it is private."""
     from wattveil.bundle import registered_series  # noqa: PLC0415
 
-    choices = {name: task[name] for name in ("has_begun", "is_computing")}
-    registered_series.erase_customers(Path(task["home"]), task["customer_ids"], **choices)
-    return {}
+    choices = {name: task[name] for name in ("has_begun", "has_stored")}
+    home, ids = Path(task["home"]), task["customer_ids"]
+    return {"periods": registered_series.erase_customers(home, ids, **choices)}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:
@@ -201,7 +201,7 @@ def run_task(task: dict[str, Any]) -> dict[str, object]:
 
 def _disk_error(task: dict[str, Any], error: OSError) -> str:
     """Return the name of a disk error, with the kind of file that has it; both of fixed lists."""
-    kinds = ("profiles", "customer_list", "fingerprint_key", "signing_key")
+    kinds = ("profiles", "customer_list", "fingerprint_key", "signing_key", "home")
     of_file = [f"{one}: " for one in kinds if task.get(one) == error.filename is not None]
     return "".join(of_file) + errno.errorcode[error.errno or 0]
 

@@ -30,6 +30,7 @@ from wattveil.server.ledger.database_record import (
     FILE,
     check_database,
     check_identity,
+    check_no_other,
     record_database,
     without_secrets,
 )
@@ -296,3 +297,30 @@ def check_not_empty(folder: Path, engine: Engine) -> None:
         check_database(folder, engine.url, is_exact=True)
         journal_id, head = next(iter(heads.items()))
         raise LedgerBehindError(journal_id, head.seq, 0)
+
+
+def open_database(
+    folder: Path, database: str | None, *, is_exact: bool = False
+) -> tuple[Engine, HighWaterMark]:
+    """Connect to the database of a data folder, migrate its tables, and read the mark."""
+    if not folder.is_dir():
+        raise InvalidParameterError("data", "a folder that exists", str(folder))
+    url = database_url(folder, database)
+    check_database(folder, url, is_exact=is_exact)
+    unlimited, engine = connect(url), connect(url, is_limited=True)
+    try:
+        check_not_empty(folder, unlimited)
+        if not is_exact and version(unlimited) not in {None, newest_version()}:
+            with unlimited.connect() as connection:
+                check_no_other(folder, connection)  # before the tables of another are changed
+        migrate(unlimited)
+        return engine, HighWaterMark(folder)
+    except BaseException as error:
+        engine.dispose()
+        if isinstance(error, DBAPIError):
+            raise LedgerUnavailableError(cause_of(error, url)) from None
+        if isinstance(error, BlockingIOError):
+            raise LedgerUnavailableError("the high-water mark is locked") from None
+        raise
+    finally:
+        unlimited.dispose()

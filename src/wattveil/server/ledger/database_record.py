@@ -11,11 +11,11 @@ second line of the record is the identity of the ledger, which no other database
 import os
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, LedgerUnavailableError
 from wattveil.server.ledger import high_water_mark
 from wattveil.server.ledger.ledger_tables import ledger_identity
 
@@ -60,7 +60,15 @@ def check_database(folder: Path, url: URL, *, is_exact: bool = False) -> None:
 
 def read_identity(connection: Connection) -> str:
     """Return the identity of a ledger: random, and another one after each restore of a backup."""
-    return str(connection.execute(select(ledger_identity.c.identity)).scalar_one())
+    found = connection.execute(select(ledger_identity.c.identity)).scalar_one_or_none()
+    if found is None:
+        raise LedgerUnavailableError("its table of the identity is empty: restore a backup")
+    return str(found)
+
+
+def has_identity(connection: Connection) -> bool:
+    """Whether the tables are of a version that gives a ledger an identity."""
+    return inspect(connection).has_table(ledger_identity.name)
 
 
 def check_identity(folder: Path, connection: Connection | None) -> None:
@@ -74,6 +82,21 @@ def check_identity(folder: Path, connection: Connection | None) -> None:
             " ledger. After an upgrade or a move of the database, start the server once"
         )
         raise InvalidParameterError("data", rule, str(folder))
+
+
+def check_no_other(folder: Path, connection: Connection) -> None:
+    """Refuse to start with another ledger than the recorded one; a folder may have recorded none.
+
+    It has the address and every entry of the recorded one, but was copied or restored separately.
+    Called before its tables are migrated, too: one of an earlier version has no identity.
+    """
+    recorded = _lines(folder)[1:]
+    if recorded and recorded != ([read_identity(connection)] if has_identity(connection) else []):
+        rule = (
+            f"the ledger that {folder / RECORD} has recorded: this one has another identity. If it"
+            " was put there on purpose, delete that file first"
+        )
+        raise InvalidParameterError("database", rule, "another ledger")
 
 
 def record_database(folder: Path, url: URL, connection: Connection) -> None:

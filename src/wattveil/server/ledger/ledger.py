@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.errors import InvalidParameterError, LedgerUnavailableError
+from wattveil.errors import InvalidParameterError, LedgerUnavailableError, WattveilError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.server.ledger import accounts as charges
 from wattveil.server.ledger import administration, reserved_series
@@ -37,9 +37,13 @@ from wattveil.server.ledger.accounts import Account, Charge, Release, read_accou
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.admission import OrderIds, already_paid, charge_under_key
 from wattveil.server.ledger.amounts import Allowance
-from wattveil.server.ledger.database import check_not_empty, connect, database_url, migrate
+from wattveil.server.ledger.database import open_database
 from wattveil.server.ledger.database_errors import cause_of
-from wattveil.server.ledger.database_record import check_database, record_database
+from wattveil.server.ledger.database_record import (
+    check_database,
+    check_no_other,
+    record_database,
+)
 from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored, stated_counts
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, journal, release
@@ -90,16 +94,22 @@ class Ledger(AbstractContextManager["Ledger"]):
             Whether other processes write at the same time; one of them opens the ledger first and
             closes it last, not shared.
         """
-        engine, high_water_mark = _open(folder, database)
+        engine, high_water_mark = open_database(folder, database)
         try:
             with engine.connect() as connection:
                 lost = high_water_mark.behind(connection)
                 if not lost:
+                    check_no_other(folder, connection)
                     high_water_mark.catch_up(connection)
                     record_database(folder, engine.url, connection)
         except OSError:
             engine.dispose()
             raise LedgerUnavailableError("the high-water mark cannot be written") from None
+        except WattveilError:
+            if not is_shared:
+                high_water_mark.close()
+            engine.dispose()
+            raise
         if lost:
             if not is_shared:
                 high_water_mark.close()
@@ -119,7 +129,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         which registrations were lost: then a data set is registered only with a declaration.
         Returns the number of journals concerned.
         """
-        engine, high_water_mark = _open(folder, database, is_exact=True)
+        engine, high_water_mark = open_database(folder, database, is_exact=True)
         with leased(engine):  # a server of another folder may use the database
             with engine.connect() as connection:
                 lost = sorted(high_water_mark.behind(connection))
@@ -144,6 +154,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                     )
                     with engine.connect() as connection:
                         high_water_mark.catch_up(connection)
+                        record_database(folder, engine.url, connection)
                 except BaseException:
                     # Nothing was accepted: the ledger must not open the next time.
                     high_water_mark.heads, high_water_mark.stored = seen
@@ -472,27 +483,3 @@ class Ledger(AbstractContextManager["Ledger"]):
                     *row, administration.principal_id(connection, names[1])
                 )
         return self._order_ids[names]
-
-
-def _open(
-    folder: Path, database: str | None, *, is_exact: bool = False
-) -> tuple[Engine, HighWaterMark]:
-    """Connect to the database of the folder, and migrate the tables."""
-    if not folder.is_dir():
-        raise InvalidParameterError("data", "a folder that exists", str(folder))
-    url = database_url(folder, database)
-    check_database(folder, url, is_exact=is_exact)
-    unlimited, engine = connect(url), connect(url, is_limited=True)
-    try:
-        check_not_empty(folder, unlimited)
-        migrate(unlimited)
-        return engine, HighWaterMark(folder)
-    except BaseException as error:
-        engine.dispose()
-        if isinstance(error, DBAPIError):
-            raise LedgerUnavailableError(cause_of(error, url)) from None
-        if isinstance(error, BlockingIOError):
-            raise LedgerUnavailableError("the high-water mark is locked") from None
-        raise
-    finally:
-        unlimited.dispose()

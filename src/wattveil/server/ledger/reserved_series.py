@@ -182,8 +182,8 @@ def begin_period(
     actor = admin_id(transaction.connection, by)
     found = _open_series(transaction, dataset_name, name)
     request = found.request
-    last = request.period_of(found.released[-1]) if found.released else -1
-    request.check_period(request.period_of(label), after=last)
+    released = [request.period_of(one) for one in found.released]
+    request.check_period(request.period_of(label), released=released)
     plan = {"file": file, "recluster": recluster}
     for one in found.pending:
         if (one.label, read_plan(transaction.connection, one.charge)) != (label, plan):

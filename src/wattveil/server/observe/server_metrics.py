@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from wattveil.errors import LedgerUnavailableError
-from wattveil.server.auth.principals import first_expiries
+from wattveil.server.auth.principals import last_expiries
 from wattveil.server.backup.write_backup import LastBackup, last_backup
 from wattveil.server.datasets import FOLDER, all_datasets, has_file
 from wattveil.server.http.problems import Code
@@ -320,12 +320,12 @@ class _ServerFigures(Collector):
     def _token_expiries(self) -> Metric:
         found = GaugeMetricFamily(
             "wattveil_token_expiry_seconds",
-            "Unix time at which the first principal of a role has no valid token left.",
-            labels=("role",),
+            "Unix time at which the last token of an administrator or a monitor expires.",
+            labels=("role", "principal"),
         )
         with self._state.ledger.reading() as connection:
-            for role, expires_at in first_expiries(connection).items():
-                found.add_metric((role,), expires_at.timestamp())
+            for role, name, expires_at in last_expiries(connection):
+                found.add_metric((role, name), expires_at.timestamp())
         return found
 
     def _releases(self) -> Metric:

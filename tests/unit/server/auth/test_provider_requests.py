@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fake_clock import fake_clock
 from wattveil.server.auth import openid
 from wattveil.server.auth.identity_provider import OpenIdSettings, PendingSignIn, ProviderError
 from wattveil.server.auth.openid import OpenIdProvider
@@ -103,11 +104,10 @@ def test_a_failure_is_remembered(silent: str, call: Call, monkeypatch: pytest.Mo
     """The provider is asked again after half a minute, not before."""
     network, one = SilentProvider(silent), provider()
     network.failing.set()
-    clock = [1000.0]
+    clock = fake_clock(monkeypatch, openid, 1000.0)
     monkeypatch.setattr(openid, "_request", network.request)
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for seconds, asked in ((0.0, 1), (1.0, 1), (28.0, 1), (2.0, 2)):
-        clock[0] += seconds
+        clock.sleep(seconds)
         with pytest.raises(ProviderError):
             call(one)
         assert network.asked == asked
