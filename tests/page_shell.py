@@ -41,7 +41,17 @@ from tests.process_guard import guard, unguard
 from tools.build_notebooks import scripts
 from wattveil.cli import app
 
-PROGRAMS = {"cp", "createdb", "curl", "mkdir", "openssl", "pg_dump", "pg_restore", "sqlite3"}
+PROGRAMS = {
+    "cp",
+    "createdb",
+    "curl",
+    "mkdir",
+    "openssl",
+    "pg_dump",
+    "pg_restore",
+    "sqlite3",
+    "touch",
+}
 """Of others, and harmless in a folder of the test; a line with any other is refused."""
 
 USUAL_PORTS = ("8400", "8443")

@@ -17,8 +17,9 @@ from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning, choose_tuning
-from wattveil.products import clusters, synthesis, years
+from wattveil.products import clusters, labels, synthesis, years
 from wattveil.products.clusters import KMeansPlan
+from wattveil.products.labels import plan_labels
 from wattveil.products.registry import default_weights, products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.synthesis import SyntheticPlan
@@ -76,6 +77,7 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
 
 def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
     """Let a plan simulate one release of each kind: what it computes is tested with all of them."""
+    patch.setattr(labels, "_POPULATIONS", 1)
     for product in (clusters, synthesis):
         patch.setattr(product, "_POPULATIONS", 1)
         patch.setattr(product, "_RUNS", 1)
@@ -100,6 +102,8 @@ def without_plan_simulation() -> Iterator[None]:
     like = SyntheticPlan(slot_distance=0.2, correlation_error=0.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "plan_kmeans", lambda *_, **__: quick)
+        named = plan_labels(n_clusters=3, epsilon=2.0, n_customers=300)
+        patch.setattr(labels, "simulated_plans", lambda *_: [named])
         patch.setattr(synthesis, "plan_synthesizer", lambda *_, **__: like)
         year = YearPlan(peak_bias=(-0.1, -0.2, 0.1), energy_bias=(0.0, -0.1, 0.1))
         patch.setattr(years, "plan_years", lambda *_, **__: year)

@@ -31,6 +31,7 @@ from rich.progress import (
 from wattveil.errors import (
     UNKNOWN_FIELD,
     AlreadyExistsError,
+    ErasedCustomersError,
     InvalidFileError,
     InvalidParameterError,
     ServerRefusalError,
@@ -48,6 +49,8 @@ _DESTRUCTIVE = {"close", "disable", "erase", "restore", "revoke"}
 _RELEASES = {"publish", "release"}
 _OF_RELEASE = {"--epsilon", "--delta", "--clusters", "--clip-kw", "--by", "--levels"}
 """Options of a later command that are expected at `profiles`."""
+_TIME_ZONE = {"--tz", "--zone", "--time-zone"}
+"""Other names of --timezone."""
 _KINDS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -99,7 +102,7 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
         message = explained(error, context)
         print_error(message)
         print_json_error(error, message)
-        raise typer.Exit(1) from error
+        raise typer.Exit(2 if isinstance(error, ErasedCustomersError) else 1) from error
 
 
 @contextmanager
@@ -265,6 +268,11 @@ def _harmless(message: str, context: typer.Context | None) -> str:
     option = re.match(r"No such option: (--[a-z-]+)", message)
     if option and option[1] in _OF_RELEASE and context and context.info_name == "profiles":
         return f"{option[1]} is an option of `wattveil release`"
+    options = (
+        [] if context is None else [name for one in context.command.params for name in one.opts]
+    )
+    if option and option[1] in _TIME_ZONE and "--timezone" in options:
+        return f"No such option: {option[1]}. Did you mean --timezone?"
     unknown = re.match(r"(No such command '([^']+)'\.) *(Did you mean .*)?$", message)
     if unknown is None:
         return message

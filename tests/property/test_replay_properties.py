@@ -316,8 +316,10 @@ NOT_RELEASED = {
     "check_noise": "public: a design and its past periods",
     "day_calendar": "public",
     "release_segments": "what release_load_period calls",
+    "all_segments": "from released numbers",
     "follow_segments": "from released numbers",
     "found_in": "from released numbers",
+    "numbered": "from released numbers",
 }
 INTERNAL = {"rows", "queries", "instance", "pipeline_check", "estimator", "weak_guarantees"}
 """Modules without a release of the global tier."""

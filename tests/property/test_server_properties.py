@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fake_clock import fake_clock
+from wattveil.server.auth import access
 from wattveil.server.auth.access import Limiter, Rate
 from wattveil.server.http.form_fields import read_groups
 from wattveil.server.http.server_pages import Form
@@ -64,15 +66,14 @@ def test_a_limiter_is_a_bucket_that_fills_up(
     steps: list[tuple[str, int]], burst: int, quarters: int
 ) -> None:
     """As exact fractions say, for two names in any rhythm; times are sixteenths of a second."""
-    clock = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wattveil.server.auth.access.time.monotonic", lambda: clock)
+        clock = fake_clock(patch, access)
         limiter = Limiter(Rate(burst, quarters / 4))
         left = dict.fromkeys("ab", Fraction(burst))
         then = dict.fromkeys("ab", Fraction(0))
         for name, sixteenths in steps:
-            clock += sixteenths / 16
-            now = Fraction(clock)
+            clock.sleep(sixteenths / 16)
+            now = Fraction(clock.now)
             left[name] = min(Fraction(burst), left[name] + (now - then[name]) * quarters / 4)
             then[name] = now
             admitted = left[name] >= 1

@@ -28,7 +28,7 @@ DESIGN = SeriesDesign(
     guarantee=global_guarantee(epsilon=1.0, delta=0.2),
     levels={"class": ("a", "b")},
     n_segments=2,
-    customers=10**6,  # refining steps in every period
+    customers=1000,  # refining steps in every period
 )
 HOMES = np.array(simulate_load_kw(customers=30, seed=9))
 HOSTILE = {

@@ -201,8 +201,8 @@ FAULTS = {
     ),
     "a request completed from the rows, on the command line": (
         "cli/release.py",
-        "    return rows.grid, lambda *public",
-        "    request.typical_kw = float(rows.load_kw.mean())\n    return rows.grid, lambda *public",
+        "    return PublicFacts.of(rows)",
+        "    request.typical_kw = float(rows.load_kw.mean())\n    return PublicFacts.of(rows)",
     ),
     "a plan completed from the rows, on a server": (
         "bundle/registered_profiles.py",

@@ -117,16 +117,19 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.numerics.synthesis.population_model.SyntheticModel.sample",
         "wattveil.numerics.synthesis.population_model.known_random_state",
         "wattveil.release.synthetic.YearSynthesizer.sample",
-        "wattveil.numerics.synthesis.year_model.YearModel._bases",
+        "wattveil.numerics.synthesis.customer_traits._scores",
+        "wattveil.numerics.synthesis.customer_traits.draw_bases",
+        "wattveil.numerics.synthesis.customer_traits.draw_habits",
+        "wattveil.numerics.synthesis.customer_traits.draw_spreads",
+        "wattveil.numerics.synthesis.customer_traits.draw_unevenness",
         "wattveil.numerics.synthesis.year_model.YearModel._draw",
-        "wattveil.numerics.synthesis.year_model.YearModel._habits",
-        "wattveil.numerics.synthesis.year_model.YearModel._spreads",
         "wattveil.numerics.synthesis.year_model.YearModel.batches",
         "wattveil.numerics.synthesis.year_model.YearModel.sample",
         "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
         "wattveil.cli.bundles.synthesize",  # draws from a released model, as do the others
         "wattveil.bundle.customer_files.write_customers",
-        "wattveil.bundle.customer_files.YearSample.drawn",
+        "wattveil.bundle.customer_files._days_drawn",
+        "wattveil.bundle.year_samples.YearSample.drawn",
         "wattveil.bundle.customer_files._origin",  # states it
     }
 

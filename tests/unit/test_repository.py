@@ -43,6 +43,16 @@ def test_unit_tests_start_no_process() -> None:
     assert not [path for path in tests if starts.search(path.read_text())]
 
 
+def test_no_test_replaces_the_clock_of_the_process() -> None:
+    """The event loop of a server that tests share would read it: see `tests.fake_clock`."""
+    replaced = re.compile(r"setattr\(\s*(time,|f?[\"'][\w.]*\btime\.)")
+    assert replaced.search('patch.setattr(time, "monotonic", f)')
+    assert replaced.search('patch.setattr("wattveil.server.access.time.sleep", f)')
+    tests = [path for path in (REPOSITORY / "tests").rglob("*.py") if path != Path(__file__)]
+    assert tests
+    assert not [path for path in tests if replaced.search(path.read_text())]
+
+
 def test_slow_tests_exist() -> None:
     """A test that was renamed or removed does not stay in the list of slow tests."""
     assert slow_tests()

@@ -38,10 +38,11 @@ from wattveil.lab.baselines.baseline_comparison import BaselineComparison, Measu
 from wattveil.lab.evaluation.customer_samples import SampleLayout
 from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
 from wattveil.numerics.measures.verdicts import Verdict
-from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.clusters import KMeansPlan
 from wattveil.products.labels import plan_labels
 from wattveil.products.load import LoadPlan
+from wattveil.products.released_channel import label_channel
 from wattveil.products.shares import plan_shares
 from wattveil.products.synthesis import SyntheticPlan
 from wattveil.products.years import YearPlan
@@ -63,6 +64,7 @@ PLANTED = ("PLANTED-ID", "7.65")
 NOT_RESULTS = {
     "LoadSeries": "a series on disk; its method result returns the tables",
     "SeriesDesign": "public choices",
+    "Erasure": "numbers of ids in a receipt of the data holder, which is private",
     "Deleted": "names of folders that the end of a series deleted",
     "Levels": "curves with their bands, of which SeriesResult makes a table",
     "Trend": "a part of SeriesResult, which has it as a table",
@@ -308,6 +310,7 @@ def grid_comparison() -> GridComparison:
         class_mix_distance=0.0,
         synthetic_failures={},
         set_aside=SetAside(0, 0, 0.0, 0.0),
+        redraws=100,
     )
 
 
@@ -435,12 +438,16 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
         supported_range=(2, 4),
         distinguishable_clusters=2,
     ),
+    "LabelChannel": lambda _: label_channel(
+        np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]), np.ones(2)
+    ),
     "LabelPlan": lambda _: plan_labels(n_clusters=3, epsilon=1.0, n_customers=100),
     "LeaveOneOutKMeans": lambda _: wattveil.LeaveOneOutKMeans(n_clusters=2).fit(load_kw()),
     "LoadDuration": lambda _: wattveil.load_duration_curve(load_kw(), **BY, **LOAD),
     "LoadPlan": lambda _: LoadPlan(error_kw=np.ones(2), clip_kw=np.ones(2)),
     "LoadShapes": lambda _: wattveil.load_shapes(load_kw(), **BY, **LOAD),
     "LoadSynthesizer": lambda _: synthesizer(),
+    "MeanLoad": lambda folder: wattveil.read_bundle(bundle(folder)).mean_load(),
     "OptimalFlow": lambda _: optimal_flow(),
     "PrivateKMeans": lambda _: clusters(),
     "ProfileBuild": lambda folder: build_profiles(readings(folder)),
@@ -569,10 +576,13 @@ def test_notebook_output_is_well_formed_and_shows_nothing_private(result: Result
 
 
 def test_released_results_lead_with_their_guarantee(result: Result) -> None:
-    """One line states epsilon, delta and for whom."""
+    """One line states epsilon, delta and for whom; or that no bound holds for the release."""
     guarantee = getattr(result, "guarantee_", getattr(result, "guarantee", None))
     if isinstance(guarantee, Guarantee):
         shown = result._repr_html_()
+        if guarantee.tier is Tier.INSTANCE:
+            assert "No bound holds for the release as a whole." in shown
+            return
         assert f"({guarantee.epsilon}, {guarantee.delta})-" in shown
         assert "for each customer" in shown
 

@@ -83,13 +83,15 @@ class _Root(_Group):
         """Run the command."""
         gc.set_threshold(_OBJECTS_PER_COLLECTION)
         typed = [*getattr(ctx, "_protected_args", ()), *ctx.args]
-        JSON_ERRORS.set("--json" in typed)
+        before = JSON_ERRORS.set("--json" in typed)
         try:
             with _quiet_pipe(), usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(_INTERRUPTED) from None
+        finally:
+            JSON_ERRORS.reset(before)
 
 
 app = typer.Typer(

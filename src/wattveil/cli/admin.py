@@ -85,7 +85,7 @@ def analyst(
 ) -> None:
     """Create an analyst, and print the token, once."""
     created = post(url, ("principals",), {"name": name, "token_days": days})
-    text = f"Token of {name}, shown only once: {created['token']}"
+    text = f"Token of {name}, valid for {days} days, shown only once: {created['token']}"
     print_result(created, text, as_json=as_json)
 
 

@@ -32,7 +32,8 @@ def backup(
 ) -> None:
     """Back up ledger, bundles and keys, also while the server runs. Profiles are not included.
 
-    Exits with 1 if a bundle that the ledger names is missing or changed; the rest is backed up.
+    Exits with 1 if a bundle that the ledger names is missing or changed, or the private state of a
+    series is missing; the rest is backed up.
     """
     with ledger_refusals(context):
         from wattveil.server.backup.write_backup import write_backup  # noqa: PLC0415 - needs the extra

@@ -22,7 +22,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_page import write_audit_page
 from wattveil.lab.audit.canaries import ONE_RUN
 from wattveil.lab.audit.intruder_record import check_recordable, intruder_record, write_record
-from wattveil.lab.audit.release_audit import AuditRow, audit_release
+from wattveil.lab.audit.release_audit import METHODS, AuditRow, audit_release
 from wattveil.lab.audit.replay_audit import ReplayAudit, hostile_rows, replay_release
 from wattveil.products.request import NOT_STATED, ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
@@ -67,7 +67,7 @@ def audit(
     ] = None,
     runs: Annotated[
         int, typer.Option(help="Number of releases with, and as many without, the canary.")
-    ] = 40,
+    ] = 100,
     report: Report = None,
     record: Annotated[
         Path | None,
@@ -253,15 +253,22 @@ def _show(console: Console, rows: Sequence[AuditRow], confidence: float) -> None
             row.name,
             f"{row.found.claim.epsilon:.3g}",
             f"{row.found.epsilon:.3g}",
-            f"[{colour}]{row.verdict}[/]",
+            f"[{colour}]{row.verdict}{' (weak)' if row.is_weak else ''}[/]",
             row.found.evidence,
         )
     console.print(table)
+    if any(row.is_weak for row in rows):
+        console.print(
+            "[yellow]Weak:[/] even a perfect attack would have shown less than twice the claimed"
+            " epsilon. Repeat the audit with more --runs (paired) or --canaries (one run).",
+            highlight=False,
+        )
     console.print(
         f"Empirical lower bounds on epsilon at the claimed delta; all rows hold jointly with"
         f" confidence {confidence:g}. A bound below the claim does not prove the claim."
         " [red]Private:[/] internal use only."
     )
+    console.print(METHODS, highlight=False)
 
 
 def _show_choices(console: Console, request: ReleaseRequest, sample: str) -> None:

@@ -15,17 +15,26 @@ from rich.table import Table
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_archive import bundle_folder
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
-from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
+from wattveil.bundle.customer_files import FORMATS, write_customers
 from wattveil.bundle.drawn_customers import read_buses, read_temperatures, voltage_warning
 from wattveil.bundle.group_level import DrawnMean
 from wattveil.bundle.group_years import group_note
+from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.planner_files import POWER_FACTOR
+from wattveil.bundle.released_groups import size_warning
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
-from wattveil.bundle.table_exports import AREA_PROPERTY, write_map, write_standard_profiles
+from wattveil.bundle.table_exports import (
+    AREA_PROPERTY,
+    StandardProfiles,
+    write_map,
+    write_standard_profiles,
+)
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.bundle.year_samples import YearSample
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
+from wattveil.products.years import read_year_model
 from wattveil.terminal import notices, plain, refusals, working
 from wattveil.web.formatting import format_count
 
@@ -63,7 +72,7 @@ def verify(
     For a series, only this period is checked; `wattveil series verify` checks all periods. For a
     dossier, signature and files are checked; its release is verified separately.
     """
-    title = "Verified without the data"
+    title, stated = "Verified without the data", ""
     with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
         started("verifying")
@@ -76,13 +85,16 @@ def verify(
             raise InvalidParameterError("bundle", "given with a dossier only", str(of_bundle))
         else:
             with bundle_folder(bundle) as folder:
-                is_period = read_manifest(folder).get("manifest_version") == SERIES_VERSION
+                manifest = read_manifest(folder)
+                is_period = manifest.get("manifest_version") == SERIES_VERSION
                 check = verify_period if is_period else verify_bundle
                 report = check(folder, trusted=trusted)
+                if report.accepted:
+                    stated = conclusion(manifest, is_key_given=key is not None)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
-        show_report(Console(), report, title)
+        show_report(Console(), report, title, stated=stated)
     if not report.accepted:
         raise typer.Exit(1)
 
@@ -96,10 +108,32 @@ def _is_dossier(path: Path) -> bool:
     )
 
 
+def conclusion(manifest: Manifest, *, is_key_given: bool) -> str:
+    """Return the guarantee and the signer of a bundle that was accepted."""
+    guarantee, signature = manifest["guarantee"], manifest.get("signature")
+    text = (
+        f"Guarantee: epsilon {guarantee['epsilon']} at delta {guarantee['delta']} per"
+        f" {guarantee['unit']}, {guarantee['tier']} tier"
+    )
+    text += ", for all periods together." if "series" in manifest else "."
+    key = None if signature is None else keys.signer(manifest, signature)
+    if key is None:
+        return f"{text} Not signed."
+    end = "the one given." if is_key_given else "not compared with the publisher's (--key)."
+    return f"{text} Signed by key {keys.fingerprint(key)}, {end}"
+
+
 def show_report(
-    console: Console, report: VerificationReport, title: str = "Verified without the data"
+    console: Console,
+    report: VerificationReport,
+    title: str = "Verified without the data",
+    *,
+    stated: str = "",
 ) -> None:
-    """Print warnings, the outcome of every check, and the claims that cannot be checked."""
+    """Print warnings, the outcome of every check, and the claims that cannot be checked.
+
+    The last line has what failed, or ``stated``: what was verified of an accepted bundle.
+    """
     for warning in report.warnings:
         console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
     table = Table("", "check", title=title, title_justify="left")
@@ -110,7 +144,7 @@ def show_report(
     for one in report.not_run:
         table.add_row("not run", plain(one.check), plain(one.reason))
     console.print(table)
-    console.print("[bold]Not proved, to be taken on trust:[/]")
+    console.print("[bold]Not verified; you must trust the publisher:[/]")
     for line in report.not_proved:
         console.print(f"  · {plain(line)}", highlight=False)
     for one in report.not_run:
@@ -118,6 +152,9 @@ def show_report(
         console.print(plain(text), highlight=False)
     colour = "green" if report.accepted else "red"
     console.print(f"[{colour}]{report.summary}[/]", highlight=False)
+    failed = "; ".join(f"{one.check} ({one.seen})" for one in report.findings if not one.holds)
+    if last := f"Failed: {failed}." if failed else stated:
+        console.print(plain(last), highlight=False)
 
 
 def synthesize(
@@ -147,7 +184,9 @@ def synthesize(
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     group: Annotated[
         str | None,
-        typer.Option(help="Draw customers of this group, by its released shares of segments."),
+        typer.Option(
+            help="Draw customers of this group, by its released shares of segments and mean load."
+        ),
     ] = None,
     years: Annotated[
         bool,
@@ -221,25 +260,34 @@ def synthesize(
             group=group,
             force=force,
         )
-        response = sample.response(bundle)
+        weathered = sample.weather(read_year_model(bundle)) if weather is not None else None
         found = "" if buses is None else voltage_warning(read_buses(buses))
         note = _group_text(bundle, group, mean, years=years)
-    for warning in (found, *(one.warning for one in (response, mean) if one is not None)):
+        small = "" if group is None else size_warning(bundle, group)
+    others = () if mean is None else mean.warnings
+    by_weather = () if weathered is None else tuple(one.warning for one in weathered)
+    for warning in (found, *by_weather, small, *others):
         if warning:
             console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
-        if response is not None:
+        if weathered is not None:
+            response, extrapolation = weathered
             summary["temperature_response"] = response.to_json()
             summary["warning"] = response.warning or None
+            summary["extrapolation"] = extrapolation.to_json()
         if note:
             summary["note"] = note
             summary["group_mean"] = None if mean is None else mean.to_json()
+            summary["group_warning"] = small or None
         typer.echo(json.dumps(summary, indent=2))
         return
     console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
-    if response is not None:
+    if weathered is not None:
+        response, extrapolation = weathered
         console.print(f"Response to temperature, 95 %: {plain(response.statement)}.")
+        if not extrapolation.warning:
+            console.print(f"Weather: {plain(extrapolation.statement)}.", highlight=False)
     if note:
         console.print(plain(note), highlight=False)
 
@@ -283,23 +331,30 @@ def export(
     A standard load profile is the load of a group or segment by season, kind of day and time, for
     an annual consumption of 1,000 kWh. A map joins load by group to the areas of --geometry.
     """
-    omitted: tuple[str, ...] = ()
+    found = StandardProfiles((), (), {}, "")
     with refusals(context):
         if geometry is None:
             if area is not None:
                 raise InvalidParameterError("area", "omitted without --geometry", area)
-            names, omitted = write_standard_profiles(bundle, out, force=force)
-            what, number = "profiles", len(names)
+            found = write_standard_profiles(bundle, out, force=force)
+            what, number = "profiles", len(found.written)
         else:
             what = "areas"
             number = write_map(
                 bundle, geometry, out, area_property=area or AREA_PROPERTY, force=force
             )
     if as_json:
-        summary = {"out": str(out), what: number, "omitted": list(omitted)}
+        summary = {"out": str(out), what: number, "omitted": list(found.omitted)}
+        summary |= {"flagged": found.flagged, "notice": found.notice or None}
         typer.echo(json.dumps(summary, indent=2))
         return
     console = Console()
     console.print(f"{number:,} {what if number != 1 else what[:-1]} in {plain(str(out))}.")
-    if omitted:
-        console.print(f"Omitted, annual consumption not above 0: {plain(', '.join(omitted))}.")
+    if found.omitted:
+        names = plain(", ".join(found.omitted))
+        console.print(f"Omitted, annual consumption not above 0: {names}.")
+    for name, flag in found.flagged.items():
+        text = f"{name}: {flag}; check it before use."
+        console.print(f"[yellow]Warning:[/] {plain(text)}", highlight=False)
+    if found.notice:
+        console.print(plain(found.notice), highlight=False)

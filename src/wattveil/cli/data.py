@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
@@ -22,16 +22,18 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, chosen_engine
-from wattveil.cli.shown_account import assumed_zone, extreme, show, small_load, warn
+from wattveil.cli.shown_account import assumed_zone, extreme, large_load, show, small_load, warn
 from wattveil.errors import (
     AssumedTimeZoneWarning,
     InvalidParameterError,
     UnmatchedAttributesWarning,
 )
+from wattveil.profiles.attributes import listed_values
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profile_account import WrittenProfiles
 from wattveil.profiles.profiles import ProfileRules
 from wattveil.profiles.quality import (
+    empty_days,
     list_dropped_customers,
     no_profiles,
     outside_period,
@@ -39,7 +41,7 @@ from wattveil.profiles.quality import (
 )
 from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
-from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES
+from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES, inferred_options
 from wattveil.terminal import (
     check_folders,
     counting_bar,
@@ -202,7 +204,10 @@ def profiles(
     ],
     *,
     out: Annotated[
-        str | None, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")
+        str | None,
+        typer.Option(
+            help="Parquet file for the profiles, replaced if it exists; on Spark, a new folder."
+        ),
     ] = None,
     explain: Annotated[
         bool,
@@ -210,13 +215,18 @@ def profiles(
     ] = False,
     rules: ProfileRules,
     attributes: Annotated[
-        Path | None, typer.Option(help="Table of customer_id and attributes.")
+        Path | None,
+        typer.Option(help="Table of customer_id and attributes; values and counts are printed."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="HTML page on the quality of the data; private.")
+        Path | None,
+        typer.Option(help="HTML page on the quality of the data, replaced if it exists; private."),
     ] = None,
     problems_to: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet file for the dropped rows; private.")
+        Path | None,
+        typer.Option(
+            help="CSV or Parquet file for the dropped rows, replaced if it exists; private."
+        ),
     ] = None,
     sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
     options: ReadOptions,
@@ -230,7 +240,11 @@ def profiles(
     master: Master = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the row counts as JSON.", rich_help_panel=EXECUTION),
+        typer.Option(
+            "--json",
+            help="Print the result as JSON: counts, rules, warnings.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
 ) -> None:
     """Average meter readings into one load profile per customer, and report what was dropped.
@@ -259,10 +273,15 @@ def profiles(
                 built = _on_spark(
                     spark, source, options, rules, out, attributes, memory_mb, console
                 )
-                made = _written(built, rules, out, assumed)
+                made = _written(built, rules, out, (*assumed, *large_load(built), *extreme(built)))
             else:
-                checks.local_path("out", Path(out))
-                check_folders(written)
+                database = None if sql is None else Path(_one(source).partition(":///")[2])
+                read = {
+                    attributes: "the file of --attributes",
+                    options.meters: "the file of --meters",
+                    database: "the database",
+                }
+                _check_local(written, read)
                 with _progress(console) as watch:
                     readings = read_readings(
                         source if sql is None else _one(source),
@@ -271,15 +290,16 @@ def profiles(
                         problems_to=problems_to,
                         memory_mb=memory_mb,
                     )
-                    _check_sources_stay(written, readings)
+                    _check_outputs(written, dict.fromkeys(readings.files, "the source file"))
                     if Path(out).suffix.lower() in _OTHER_TABLES:
                         raise InvalidParameterError("out", "a Parquet file, such as p.parquet", out)
-                    for assumption in readings.assumptions:
-                        console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
+                    _print_assumptions(console, readings.assumptions)
                     watch(readings)
                     build = build_profiles(readings, rules, attributes=attributes)
+                    build.account.check_median(build.median_kw)
                 _write_quality(build, report, problems_to)
-                found = (*assumed, *extreme(build), *outside_period(build, readings))
+                periods = (*outside_period(build, readings), *empty_days(build, readings))
+                found = (*assumed, *large_load(build), *extreme(build), *periods)
                 made = _written(build, rules, out, found)
     except duckdb.Error as error:
         short = f"--memory-mb must be larger than {memory_mb}: the readings need more memory"
@@ -294,6 +314,14 @@ def profiles(
     if failed:
         print_error(str(failed["message"]))
         raise typer.Exit(1)
+
+
+def _print_assumptions(console: Console, assumptions: Sequence[str]) -> None:
+    """Print inferred options, and notes on columns."""
+    inferred = inferred_options(assumptions)
+    for text in assumptions:
+        label = "[yellow]inferred[/]" if text in inferred else "[yellow]note[/]"
+        console.print(f"{label} {plain(text)}", highlight=False)
 
 
 def _given(out: str | None) -> str:
@@ -371,12 +399,29 @@ def _one(source: list[str]) -> str:
     return source[0]
 
 
-def _check_sources_stay(written: Mapping[str, Path | None], readings: Readings) -> None:
-    """Reject an output that is a source."""
-    sources = {path.resolve() for path in readings.files}
+def _check_local(written: Mapping[str, Path | None], read: Mapping[Path | None, str]) -> None:
+    """Reject outputs that are elsewhere, in a folder that is missing or a bundle, or are read."""
+    from wattveil.bundle.bundle_files import outside_bundle  # noqa: PLC0415 - slow
+
+    checks.local_path("out", Path(written["out"] or ""))
+    check_folders(written)
+    _check_outputs(written, read)
     for name, path in written.items():
-        if path is not None and path.resolve() in sources:
-            raise InvalidParameterError(name, "another file than the source", str(path))
+        if path is not None:
+            outside_bundle(name, path)
+
+
+def _check_outputs(written: Mapping[str, Path | None], read: Mapping[Path | None, str]) -> None:
+    """Reject an output that is a file that is read, or another output."""
+    taken = {path.resolve(): name for path, name in read.items() if path is not None}
+    for name, path in written.items():
+        if path is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if other := taken.get(path.resolve()):
+            text = f"{option} must differ from {other}; got {path}"
+            raise InvalidParameterError(name, "", str(path), text=text)
+        taken[path.resolve()] = f"the file of {option}"
 
 
 @contextmanager
@@ -445,4 +490,7 @@ def _written(
             *warnings,
         ),
         replaced=replaced,
+        attribute_values=(
+            listed_values(build.profiles.attributes) if isinstance(build, ProfileBuild) else {}
+        ),
     )

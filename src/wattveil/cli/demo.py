@@ -20,7 +20,7 @@ from rich.table import Table
 
 from wattveil.arrays import Floats
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import MANIFEST, check_out, read_table
+from wattveil.bundle.bundle_files import MANIFEST, check_out, outside_bundle, read_table
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
@@ -126,6 +126,7 @@ def _make_room(out: Path) -> None:
     if (out / MANIFEST).is_file() and (out / "report.html").is_file():
         shutil.rmtree(out)
     check_out(out)
+    outside_bundle("out", out)
 
 
 def _compare_with_truth(bundle: Path, load_kw: Floats, synthetic: Floats) -> list[dict[str, str]]:

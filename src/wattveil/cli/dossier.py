@@ -80,6 +80,14 @@ def dossier(
             rich_help_panel=EXECUTION,
         ),
     ] = None,
+    real_ids_approved_by: Annotated[
+        str | None,
+        typer.Option(
+            help="For labels under real ids: who approved their publication; stated in the"
+            " dossier. Without it, real ids are a conflict under the standard ico.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the dossier as JSON.", rich_help_panel=EXECUTION)
     ] = False,
@@ -89,6 +97,9 @@ def dossier(
         if inconclusive_reason is not None and (sign is None or not inconclusive_reason.strip()):
             rule = "a text, given with --sign"
             raise InvalidParameterError("inconclusive_reason", rule, inconclusive_reason)
+        if real_ids_approved_by is not None and not real_ids_approved_by.strip():
+            rule = "the name of a person"
+            raise InvalidParameterError("real_ids_approved_by", rule, real_ids_approved_by)
         if out.exists() or not out.absolute().parent.is_dir():
             raise InvalidParameterError("out", "a new folder in one that exists", str(out))
         said = {} if answers is None else read_answers(answers)
@@ -98,11 +109,17 @@ def dossier(
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
         names = dict.fromkeys(standard)
         made = [
-            make_dossier(evidence, name, answers=said, inconclusive_reason=inconclusive_reason)
+            make_dossier(
+                evidence,
+                name,
+                answers=said,
+                inconclusive_reason=inconclusive_reason,
+                real_ids_approved_by=real_ids_approved_by,
+            )
             for name in names
         ]
         if sign is not None:
-            _check_complete(context, made)
+            _check_complete(context, Console(stderr=True, soft_wrap=True), made)
         words = [dossier_docx(one) for one in made] if docx else []
         write_dossiers(made, out, answers=said, key=signing, words=words)
     if as_json:
@@ -121,26 +138,27 @@ def dossier(
         raise typer.Exit(1)
 
 
-def _check_complete(context: typer.Context, made: Sequence[Dossier]) -> None:
+def _check_complete(context: typer.Context, console: Console, made: Sequence[Dossier]) -> None:
     """Refuse, before anything is written, to sign what a signature must not stand under.
 
-    All obstacles are named at once.
+    All obstacles are named at once, one per line.
     """
     obstacles = []
     if conflicts := {found for one in made for found in one.conflicts if not found.is_warning}:
-        texts = " ".join(sorted({found.text for found in conflicts}))
-        obstacles.append(f"{format_count(len(conflicts), 'conflict')} between files: {texts}")
+        obstacles += [f"Conflict: {text}" for text in sorted({found.text for found in conflicts})]
     if untested := {found for one in made for found in one.conflicts if found.is_untested}:
-        texts = " ".join(sorted({found.text for found in untested}))
-        obstacles.append(
-            f"{texts} If this is accepted, --inconclusive-reason must state the reason."
-        )
+        obstacles += sorted({found.text for found in untested})
+        obstacles[-1] += " If this is accepted, --inconclusive-reason must state the reason."
     if asked := _open_questions(made):
         verb = "is" if len(asked) == 1 else "are"
         remedy = f"Answer {'it' if len(asked) == 1 else 'them'} in {ANSWERS_FILE}."
         obstacles.append(f"{format_count(len(asked), 'question')} {verb} open. {remedy}")
     if obstacles:
-        raise InvalidOption(f"Cannot sign: {' '.join(obstacles)}", context)
+        if len(obstacles) > 1:
+            for obstacle in obstacles:
+                console.print(f"- {plain(obstacle)}", highlight=False)
+            obstacles = [f"{len(obstacles)} obstacles, listed above."]
+        raise InvalidOption(f"Cannot sign: {obstacles[0]}", context)
 
 
 def _open_questions(made: Sequence[Dossier]) -> set[str]:
@@ -153,9 +171,9 @@ def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
     for one in made:
         filled, answerable = one.from_files
         console.print(
-            f"{one.standard.id}: {filled} of {format_count(answerable, 'clause')} that files can"
-            f" answer are answered; {format_count(len(one.open_questions), 'question')} for a"
-            " person.",
+            f"{one.standard.id}: Answered from files: {filled} of"
+            f" {format_count(answerable, 'clause')}. Questions left for you:"
+            f" {len(one.open_questions)}.",
             highlight=False,
         )
         pages.append(out / one.standard.id / FILES[0] if len(made) > 1 else out / FILES[0])

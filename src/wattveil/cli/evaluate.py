@@ -12,9 +12,15 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.bundle.customer_files import check_order, synthetic_timezone
+from wattveil.bundle.customer_files import (
+    check_average_days,
+    check_order,
+    group_mismatch,
+    synthetic_timezone,
+)
 from wattveil.cli.option_groups import STATISTICS, AsJson, Report
 from wattveil.grid.experiment import (
+    DEFAULT_REDRAWS,
     DRAWS,
     PAPER_POWER_FACTOR,
     GridComparison,
@@ -35,6 +41,7 @@ from wattveil.grid.planning_summary import (
     metric_parts,
     min_margin,
     planning_summary,
+    powerless,
     summary_notes,
     summary_sentence,
 )
@@ -46,7 +53,7 @@ from wattveil.lab.evaluation.customer_samples import (
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
 from wattveil.lab.evaluation.fidelity_metrics import NEEDS_YEARS
-from wattveil.lab.evaluation.load_summary import load_summary
+from wattveil.lab.evaluation.load_summary import load_summary, more_customers
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
 from wattveil.terminal import check_folders, counting_bar, notices, plain, refusals
@@ -70,6 +77,8 @@ ControlClusters = Annotated[
 ]
 
 _FEEDER_LOAD = "Load of the feeder"
+_WIDE = 100
+"""Columns of a terminal from which a difference and its interval are on one line."""
 
 _COLOURS = {
     Verdict.NO_DIFFERENCE: "green",
@@ -86,8 +95,9 @@ _VERDICTS = (
     "inconclusive (no power): a difference as large as that of the control might have been missed."
 )
 _DISTRIBUTIONS = (
-    "For distributions (W1, KS, curves, branches) the verdict compares the whole distribution,"
-    " the interval only the value shown: the two may disagree."
+    "For distributions (W1: Wasserstein distance, KS: Kolmogorov-Smirnov, curves, branches) the"
+    " verdict compares the whole distribution, the interval only the value shown: the two may"
+    " disagree."
 )
 _DETECTED = (
     "difference detected: larger than sampling explains. It may still be within the margin of the"
@@ -157,20 +167,32 @@ def evaluate(
         summary = load_summary(
             both.real_kw, both.synthetic_kw, both.layout, margin=margin, seed=seed
         )
+        warnings = tuple(filter(None, (group_mismatch(real, synthetic), both.warning)))
         if report is not None:
             write_evaluation_page(
-                found, report, summary=summary, margin=margin, set_aside=both.set_aside
+                found,
+                report,
+                summary=summary,
+                margin=margin,
+                set_aside=both.set_aside,
+                warnings=warnings,
+                exclusions=both.exclusions,
             )
     if as_json:
         first = {
+            "warnings": list(warnings),
             "margin": margin,
             "summary": [_planning_json(row) for row in summary],
+            "note": more_customers(summary, found.customers, found.synthetic_customers) or None,
             "set_aside": both.set_aside._asdict(),
         }
         typer.echo(json.dumps({**found.to_json(), **first}, indent=2))
     else:
         _show_evaluation(console, found, both)
+        _show_warnings(console, warnings)
         _show_summary(console, summary, margin, _ONE_SAMPLE)
+        if note := more_customers(summary, found.customers, found.synthetic_customers):
+            console.print(note, highlight=False)
         _show_metrics(console, found)
 
 
@@ -183,11 +205,15 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
         " [red]Private:[/] exact values without protection; do not publish.",
         highlight=False,
     )
-    for name, count in zip(("real", "synthetic"), both.left_out, strict=True):
-        if count:
-            console.print(f"[yellow]{count:,} {name} customers have gaps[/] and are excluded.")
+    for line in both.exclusions:
+        console.print(f"[yellow]{line}[/]", highlight=False)
     if any(both.set_aside[:2]):
         console.print(f"Set aside: {both.set_aside.sentence}", highlight=False)
+
+
+def _show_warnings(console: Console, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
 
 
 def _show_metrics(console: Console, found: Evaluation) -> None:
@@ -273,7 +299,7 @@ def grid(
         typer.Option(
             help="Bootstrap samples of real customers; at least 20.", rich_help_panel=STATISTICS
         ),
-    ] = 100,
+    ] = DEFAULT_REDRAWS,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -282,6 +308,7 @@ def grid(
     with refusals(context):
         check_folders({"report": report})
         check_order(profiles, synthetic, field="profiles")
+        check_average_days(synthetic, field="synthetic")
         with notices(), counting_bar(quiet=as_json) as bar:
             task = bar.add_task("drawing", total=redraws + 2 * DRAWS + 1)
             comparison = compare_on_feeder(
@@ -300,17 +327,20 @@ def grid(
                 advance=lambda: bar.advance(task),
             )
         summary = planning_summary(comparison, margin=margin)
+        mismatch = group_mismatch(profiles, synthetic)
         if report is not None:
-            write_grid_page(comparison, report, margin=margin)
+            write_grid_page(comparison, report, margin=margin, warning=mismatch)
     if as_json:
         found = {
             "margin": margin,
             "summary": [_planning_json(row) for row in summary],
             "notes": summary_notes(comparison),
             "warning": light_load(comparison) or None,
+            "group_warning": mismatch or None,
         }
         typer.echo(json.dumps({**comparison.to_json(), **found}, indent=2))
     else:
+        _show_warnings(console, [mismatch] if mismatch else [])
         _show_grid(console, comparison, summary, margin)
 
 
@@ -336,14 +366,21 @@ def _show_summary(
             row.quantity,
             row.unit,
             *map(format_number, (row.real, row.synthetic)),
-            format_difference(row),
+            _narrowed(format_difference(row), console),
             f"[{_EQUIVALENCE_COLOURS[row.equivalence]}]{format_equivalence(row)}[/]",
         )
+    if text := powerless(summary, margin):
+        console.print(f"[yellow]{text}[/]", highlight=False)
     console.print(summary_sentence(summary, margin), highlight=False)
     console.print(table)
     for text in (beyond_margin(summary, margin), min_margin(summary), note):
         if text:
             console.print(text, highlight=False)
+
+
+def _narrowed(difference: str, console: Console) -> str:
+    """Return a difference with its interval below it where a verdict would be cut beside it."""
+    return difference.replace(" (", "\n(") if console.width < _WIDE else difference
 
 
 def _grid_label(row: GridRow) -> str:

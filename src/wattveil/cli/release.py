@@ -3,31 +3,35 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from wattveil import checks
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
-from wattveil.bundle.card import choice_banners
-from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.bundle_files import MANIFEST, check_out, outside_bundle, read_manifest
+from wattveil.bundle.card import NOT_ADDITIVE, choice_banners
+from wattveil.bundle.label_texts import label_warnings
+from wattveil.bundle.manifest import Manifest, planned_choices
 from wattveil.bundle.plan import ReleasePlan, noise_warnings, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
+from wattveil.bundle.released_groups import spelling_warnings
 from wattveil.bundle.report import quality_rows
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Tier
-from wattveil.products.product import Work
+from wattveil.products.product import PublicFacts, Work
 from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.ruled_load import rule_plan, rule_warnings
+from wattveil.products.year_figures import PLAN_NOTE
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import InvalidOption, plain, refusals, working
 from wattveil.web.formatting import format_share
@@ -113,14 +117,16 @@ def release(
         target_kw = _target_kw(context.params["epsilon"], target_error)
         spark = chosen_engine(engine, master)
         with _attributes_named(profiles):
-            grid, write_bundle = (
+            facts, write_bundle = (
                 _assumed() if profiles is None else _opened(profiles, spark, request)
             )
+        grid = TimeGrid() if facts is None else facts.grid
         show_rounding(console, context.params)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
         if not plan:
             check_out(out)
+            outside_bundle("out", out)
             check_list(request, listed)
             check_answer(yes=yes)
         _warn_before_planning(request, yes=yes)
@@ -131,11 +137,13 @@ def release(
             else:
                 started("searching for epsilon")
                 planned = plan_for_error(request, target_kw, grid)
+        stated = None if facts is None else planned_choices(facts, planned, listed)
         if plan and as_json:
-            typer.echo(json.dumps(_plan_record(planned), indent=2))
+            typer.echo(json.dumps(_plan_record(planned, stated), indent=2))
         if not as_json:
-            _show_before(console, context, planned, unspent=plan or not yes)
-        for warning in rule_warnings(request, _requests_beside(out)):
+            _show_before(console, context, planned, stated, unspent=plan or not yes)
+        beside = rule_warnings(request, _requests_beside(out))
+        for warning in (*beside, *_list_warnings(None if spark else profiles, listed)):
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if plan:
             return
@@ -154,7 +162,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, planned, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
-    for warning in choice_banners(manifest):
+    spelling = spelling_warnings(out, request.levels, request.customers)
+    for warning in (*choice_banners(manifest), *label_warnings(manifest), *map(plain, spelling)):
         console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
     _show_achieved(console, manifest)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
@@ -165,10 +174,22 @@ def release(
 
 
 def _show_before(
-    console: Console, context: typer.Context, planned: ReleasePlan, *, unspent: bool
+    console: Console,
+    context: typer.Context,
+    planned: ReleasePlan,
+    stated: Mapping[str, Any] | None,
+    *,
+    unspent: bool,
 ) -> None:
     """Print the plan; where it ends there, or a question follows, also that nothing is spent."""
     show_plan(console, planned)
+    if stated is not None:
+        console.print(f"Profiles: {plain(_profile_facts(stated['profiles']))}.", highlight=False)
+        if (listed := stated["customer_list_sha256"]) is not None:
+            console.print("SHA-256 of the customer list:", listed)
+        console.print(
+            "SHA-256 of these choices, `request_sha256` in the manifest:", stated["request_sha256"]
+        )
     show_assumptions(
         console, context, planned.request, has_profiles=context.params["profiles"] is not None
     )
@@ -203,15 +224,15 @@ def _show_achieved(console: Console, manifest: Manifest) -> None:
 
 def _opened(
     path: str, spark: "SparkEngine | None", request: ReleaseRequest
-) -> tuple[TimeGrid, Callable[..., Manifest]]:
-    """Return the columns of profiles, and the function that releases them as a bundle.
+) -> tuple[PublicFacts | None, Callable[..., Manifest]]:
+    """Return the public facts of profiles, and the function that releases them as a bundle.
 
     The rows stay in that function: the code that chooses the plan holds none.
     """
     rows = Profiles.read_parquet(path) if spark is None else spark.read_profiles(path)
     if request.by is not None:  # a wrong name is refused before the plan, which takes a while
         _ = Work(profiles=rows, request=request).groups
-    return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
+    return PublicFacts.of(rows), lambda *public, **choices: release_bundle(rows, *public, **choices)
 
 
 def _check_profiles(context: typer.Context, profiles: str | None, *, plan: bool) -> None:
@@ -222,12 +243,35 @@ def _check_profiles(context: typer.Context, profiles: str | None, *, plan: bool)
         raise InvalidOption(rule, ctx=context, param=given)
 
 
-def _assumed() -> tuple[TimeGrid, Callable[..., Manifest]]:
-    """Return the columns that a plan assumes without profiles, and what no plan calls."""
-    return TimeGrid(), release_bundle
+def _assumed() -> tuple[PublicFacts | None, Callable[..., Manifest]]:
+    """Return that a plan without profiles has no facts, and what no plan calls."""
+    return None, release_bundle
 
 
-def _plan_record(planned: ReleasePlan) -> dict[str, object]:
+def _profile_facts(stated: Mapping[str, Any]) -> str:
+    """Return how profiles were made, as the manifest will state it and the hash covers it."""
+    named = {**stated, **stated["grid"], **stated["reading_rules"]}
+    days, grid = named.pop("period"), ("grid", "reading_rules", "minutes")
+    found = [f"slots of {stated['grid']['minutes']} minutes"]
+    found += ["period not stated" if days is None else f"period {days[0]} to {days[1]} (excluded)"]
+    shown = {name: value for name, value in named.items() if name not in grid and value is not None}
+    return "; ".join([*found, *(f"{name} {value}" for name, value in shown.items())])
+
+
+def _list_warnings(profiles: str | None, customer_list: Sequence[str]) -> Iterator[str]:
+    """Yield a warning, for the data holder only, if a list names exactly who has readings."""
+    if profiles is None or not customer_list:
+        return
+    ids = pq.read_table(profiles, columns=["customer_id"])["customer_id"].to_pylist()
+    if {one.strip() for one in ids} == set(customer_list):
+        yield (
+            "private: the customer list names exactly the customers of the profiles. If it was made"
+            " from them, it reveals who has readings, which the guarantee does not cover: use a"
+            " list that is public for another reason, such as all customers of the region."
+        )
+
+
+def _plan_record(planned: ReleasePlan, stated: Mapping[str, Any] | None) -> dict[str, object]:
     """Return a plan as JSON values, with the request as the manifest will state it.
 
     There, the texts about a release are other fields, and options are those of its products.
@@ -238,7 +282,12 @@ def _plan_record(planned: ReleasePlan) -> dict[str, object]:
     chosen["options"] = {name: one for name, one in chosen["options"].items() if name in names}
     warnings = [*summary.warnings, *_unbounded(planned.request)]
     shown = summary.model_copy(update={"warnings": warnings}).model_dump(mode="json")
-    return {**shown, "request": chosen}
+    beside = ("profiles", "customer_list_sha256", "request_sha256")
+    return {
+        **shown,
+        "request": chosen,
+        **{name: None if stated is None else stated[name] for name in beside},
+    }
 
 
 def _requests_beside(out: Path) -> Iterator[dict[str, Any]]:
@@ -252,8 +301,12 @@ def _requests_beside(out: Path) -> Iterator[dict[str, Any]]:
 
 def show_rounding(console: Console, given: Mapping[str, object]) -> None:
     """Print how the public estimates were rounded, by the name of their fields, if they were."""
-    for note in rounding_notes(given):
+    notes = rounding_notes(given)
+    for note in notes:
         console.print(note, highlight=False)
+    if notes:
+        reason = "an exact one would reveal whether one customer is in the data"
+        console.print(f"Estimates are published, and {reason}.", highlight=False)
 
 
 def show_assumptions(
@@ -328,6 +381,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[product.name])
         table.add_row(product.name, repr(grant.guarantee.epsilon), share, expected)
     console.print(table)
+    if sum(plan.rho_share(product.name) > 0.0 for product in plan.products) > 1:
+        console.print(NOT_ADDITIVE, highlight=False)
     console.print(
         f"Computed from public numbers only, for {plan.request.customers:,} customers of about"
         f" {plan.request.typical_kw:g} kW; {plan.request.clipping}."
@@ -337,6 +392,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
             f"{_groups(plan.request)}. {plain(_unchecked(plan.request))}", highlight=False
         )
         console.print(_assumed_sizes(plan.request), highlight=False)
+    if "years" in plan.expected:
+        console.print(PLAN_NOTE, highlight=False)
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
     for warning in (*plan.request.warnings, *_unbounded(plan.request), *noise_warnings(plan)):
@@ -409,6 +466,8 @@ def _released(manifest: Manifest, plan: ReleasePlan, out: Path) -> dict[str, obj
             *_unbounded(request),
             *([_unchecked(request)] if request.levels else []),
             *noise_warnings(plan),
+            *label_warnings(manifest),
+            *spelling_warnings(out, request.levels, request.customers),
         ],
     }
 

@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -19,14 +20,14 @@ from wattveil.bundle.published_series import (
     SegmentPrices,
     SeriesPlan,
 )
-from wattveil.bundle.series_erasure import erase_customers, erased_among
+from wattveil.bundle.series_report import series_groups
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import CLOSED, verify_chain
-from wattveil.cli.bundles import show_report
+from wattveil.cli.bundles import conclusion, show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
-from wattveil.cli.release import check_answer
+from wattveil.cli.release import check_answer, show_rounding
 from wattveil.errors import AlreadyExistsError, InvalidParameterError, UnstatedDaysWarning
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
@@ -47,6 +48,10 @@ EPILOGS = {
     "verify": "Example: wattveil series verify quarters/periods --key utility.key.pub",
 }
 
+_UNSIGNED = (
+    "--key is not given, so the period is published unsigned. Later periods cannot be signed, and"
+    " no dossier of the series can be signed."
+)
 Folder = Annotated[Path, typer.Argument(help="Folder of the series.")]
 Secrets = Annotated[
     Path | None,
@@ -80,6 +85,7 @@ def init(
         if folder.exists():
             text = f"{folder} already exists; a series is never overwritten"
             raise AlreadyExistsError("folder", "", str(folder), text=text)
+        show_rounding(Console(stderr=as_json), context.params)
         series = LoadSeries.begin(folder, request, secrets=secrets, encrypt=encrypt)
     if as_json:
         typer.echo(json.dumps({"series": series.series_id, "folder": str(folder)}))
@@ -126,12 +132,16 @@ def add(
         str,
         typer.Option(
             help="Name of the period, such as 2026-Q3. Periods between the last and this one are"
-            " skipped."
+            " skipped permanently."
         ),
     ],
     secrets: Secrets = None,
     key: Annotated[
-        Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
+        Path | None,
+        typer.Option(
+            help="Private key to sign with: `wattveil admin key`. Without it in the first period,"
+            " no later period and no dossier can be signed."
+        ),
     ] = None,
     again: Annotated[
         bool,
@@ -149,6 +159,13 @@ def add(
             " `wattveil series plan`.",
         ),
     ] = False,
+    returned: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the ids of customers who were erased and have returned, one per line;"
+            " it is recorded privately. Profiles with any other erased customer are refused."
+        ),
+    ] = None,
     yes: Annotated[
         bool,
         typer.Option(
@@ -170,18 +187,20 @@ def add(
             customers = Profiles.read_parquet(profiles)
             _check_attributes(series.request.design.attributes, customers)
         warned = [] if customers.period is not None else [UNSTATED_DAYS]
-        if returned := erased_among(series, customers.customer_ids):
-            warned.append(
-                f"private: {format_count(returned, 'id')} of this file had been erased from the"
-                " series; leave such customers out of the profiles, or confirm that they returned"
-            )
+        skipped = _skipped(series, period)
+        is_first_unsigned = signing is None and not series.bundles
+        warned += [f"This skips {', '.join(skipped)} permanently."] if skipped else []
+        warned += [_UNSIGNED] if is_first_unsigned else []
         for warning in warned:
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if not yes:
-            typer.confirm(_question(series.request, period), abort=True, err=True)
+            question = _question(series.request, period, skipped, is_unsigned=is_first_unsigned)
+            typer.confirm(question, abort=True, err=True)
         with working(console) as started, warnings.catch_warnings():
             warnings.simplefilter("ignore", UnstatedDaysWarning)  # printed before the question
             started("releasing the period")
+            if returned is not None:
+                series.readmit(_ids(returned))
             bundle = series.add(
                 customers, period=period, key=signing, again=again, recluster=recluster
             )
@@ -195,10 +214,29 @@ def add(
         Console().print(f"Published: {plain(str(bundle))}")
 
 
-def _question(request: SeriesRequest, period: str) -> str:
+def _ids(path: Path) -> list[str]:
+    """Return the customer ids of a file, one per line."""
+    return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def _skipped(series: LoadSeries, period: str) -> list[str]:
+    """Return the periods that cannot be released any more once this one is."""
+    request, bundles = series.request, series.bundles
+    last = request.period_of(read_manifest(bundles[-1])["label"]) if bundles else -1
+    return [request.label(place) for place in range(last + 1, request.period_of(period))]
+
+
+def _question(
+    request: SeriesRequest, period: str, skipped: Sequence[str], *, is_unsigned: bool
+) -> str:
     """Return the question before the budget of a period is spent."""
     total = f"epsilon {request.epsilon!r} at delta {request.delta!r} in total"
-    return f"Spend the budget of period {period} (the series has {total})?"
+    decisions = [f"skip {', '.join(skipped)} permanently"] if skipped else []
+    decisions += ["publish unsigned"] if is_unsigned else []
+    decisions += [f"spend the budget of period {period}"]
+    *before, last = decisions
+    text = f"{', '.join(before)} and {last}" if before else last
+    return f"{text[0].upper()}{text[1:]} (the series has {total})?"
 
 
 def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
@@ -230,14 +268,15 @@ def erase(
     secrets: Secrets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete customers from the private state; keyed hashes and used allowances are kept.
+    """Delete customers from the private state, and refuse them in later periods.
+
+    Keyed hashes and used allowances are kept.
 
     The counts and the receipt are private: they tell who is a customer. The exit status is 1 if no
     id was found.
     """
     with refusals(context):
-        listed = [line.strip() for line in ids.read_text("utf-8").splitlines() if line.strip()]
-        found = erase_customers(LoadSeries(folder, secrets=secrets), listed)
+        found = LoadSeries(folder, secrets=secrets).erase(_ids(ids))
     if as_json:
         typer.echo(json.dumps({**asdict(found), "receipt": str(found.receipt)}))
     else:
@@ -319,15 +358,16 @@ def verify(
         started("verifying")
         # Beside the bundles, or beside their folder as in the folder of a series.
         closing = within / CLOSED if (within / CLOSED).exists() else within.parent / CLOSED
-        report = verify_chain(
-            sorted(path for path in within.iterdir() if path.is_dir()),
-            trusted=trusted,
-            closing=closing,
-        )
+        periods = sorted(path for path in within.iterdir() if path.is_dir())
+        report = verify_chain(periods, trusted=trusted, closing=closing)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
-        show_report(Console(), report)
+        stated = ""
+        if report.accepted:
+            newest = read_manifest(periods[-1])
+            stated = conclusion(newest, is_key_given=key is not None)
+        show_report(Console(), report, stated=stated)
     if not report.accepted:
         raise typer.Exit(1)
 
@@ -352,11 +392,24 @@ def _show_prices(console: Console, found: SegmentPrices) -> None:
     head = ("decision", "cost of the period", "left after it", "refining steps later")
     table = Table(*head, title=f"Segments, {found.period}", title_justify="left")
     for row in found.to_arrow().to_pylist():
-        steps = str(row["steps"]) if row["steps"] else "none: segments are kept"
+        without = "found in each period" if row["again"] == 1 else "segments are kept"
+        steps = str(row["steps"]) if row["steps"] else f"none: {without}"
         table.add_row(
             row["decision"], f"{100.0 * row['share']:.1f} %", f"{100.0 * row['left']:.1f} %", steps
         )
     console.print(table)
+    listed = ", ".join(found.planned)
+    console.print(
+        f"Periods that find the segments, by the plan: {plain(listed)}. All others follow them.",
+        highlight=False,
+    )
+
+
+def _number(customers: float, error: float) -> str:
+    """Return a number of customers with its band; one that contains 0 states no number."""
+    if customers <= error:
+        return f"below {customers + error:.0f}, not distinguishable from 0"
+    return f"{customers:.0f} ± {error:.0f}"
 
 
 def _show_segments(console: Console, result: SeriesResult) -> None:
@@ -364,12 +417,12 @@ def _show_segments(console: Console, result: SeriesResult) -> None:
     table = Table("segment", "customers", "drift in radii", title_justify="left")
     table.title = f"Segments, found in {found.found_in}"
     table.caption = (
-        "± is 1.96 standard errors, which covered 93 to 98 % in tests, and 89 to 100 % in the"
+        "± is 1.96 standard errors, which covered 93 to 99 % in tests, and 89 to 100 % in the"
         " period that found the segments"
     )
     mean, std = (part[:, -1] for part in found.sizes)
     for place, drift in enumerate(found.drift[:, -1]):
-        size = f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}"
+        size = _number(mean[place], TWO_SIDED_95 * std[place])
         table.add_row(str(place), size, f"{drift:.2f}")
     console.print(table)
 
@@ -389,17 +442,18 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     mean, std = result.load_kw.mean(axis=2), result.std_kw
     customers, errors = result.customers()
     trends = result.trends().get("mean")
-    for place, group in enumerate(design.groups):
+    for place, group in enumerate(series_groups(result)):
         change = "available after two years"
         if trends is not None:
             change = f"{trends.slope[place]:+.4f} ± {TWO_SIDED_95 * trends.std[place]:.4f} kW"
         for at, period in enumerate(result.periods):
             error = TWO_SIDED_95 * float((std[place, at] ** 2).mean() ** 0.5)
             load = f"{mean[place, at]:.3f} ± {error:.3f} kW"
-            number = f"{customers[place, at]:.0f} ± {TWO_SIDED_95 * errors[place, at]:.0f}"
+            number = _number(customers[place, at], TWO_SIDED_95 * errors[place, at])
             newest_one = at == len(result.periods) - 1  # the change is that up to now
-            name = plain(str(group)) if at == 0 else ""
-            table.add_row(name, plain(str(period)), load, number, change if newest_one else "")
+            name = plain(group) if at == 0 else ""
+            shown = f"{period} (skipped)" if period in result.skipped else period
+            table.add_row(name, plain(shown), load, number, change if newest_one else "")
     console.print(table)
     console.print(f"[yellow]Note:[/] {result.clipping_warning}", highlight=False)
     if design.n_segments:

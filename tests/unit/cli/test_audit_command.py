@@ -1,10 +1,12 @@
 """The command `audit`: what it prints, what it leaves, and when it raises the alarm."""
 
 import json
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.sample_bundles import some_profiles
@@ -39,7 +41,7 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
     said = json.loads(result.stdout)
     assert (said["private"], said["confidence"]) == (True, 0.95)
     rows = said["audits"]
-    paired = ["clusters", "synthesis", "load", "labels", "whole release"]
+    paired = ["clusters", "clusters + synthesis", "load", "clusters + labels", "whole release"]
     assert [row["release"] for row in rows if row["method"] == "paired"] == paired
     assert [row["release"] for row in rows if row["method"] == "one run"] == [
         "load",
@@ -50,12 +52,28 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
         powerless = row["max_epsilon"] <= float(row["claim"]["epsilon"])
         assert row["verdict"] == ("inconclusive (no power)" if powerless else "not refuted")
         assert row["epsilon_lower_bound"] <= row["max_epsilon"]
+        below_twice = row["max_epsilon"] < 2.0 * float(row["claim"]["epsilon"])
+        assert row["weak"] == (below_twice and not powerless)
     assert {row["verdict"] for row in rows} == {"inconclusive (no power)", "not refuted"}
     assert all(row["epsilon_lower_bound"] <= float(row["claim"]["epsilon"]) for row in rows)
     text = page.read_text()
     assert "INTERNAL: exact figures" in text
     assert "labels, one run" in text
     assert "does not prove it" in text
+
+
+def test_a_weak_audit_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not refuted, while even a perfect attack would have shown less than twice the claim."""
+    strong, weak, powerless = (
+        replace(one, found=replace(one.found, max_epsilon=largest))
+        for one in [row(epsilon=0.5, tier=Tier.GLOBAL)]
+        for largest in (2.0, 1.99, 1.0)
+    )
+    assert [one.is_weak for one in (strong, weak, powerless)] == [False, True, False]
+    audit._show(Console(width=200), [strong, weak], 0.95)
+    shown = capsys.readouterr().out
+    assert shown.count("not refuted (weak)") == 1
+    assert "less than twice the claimed epsilon" in shown
 
 
 def test_own_profiles_in_groups(tmp_path: Path) -> None:
@@ -65,7 +83,7 @@ def test_own_profiles_in_groups(tmp_path: Path) -> None:
     groups = ["--by", "class", "--levels", "home,shop", "--clip-kw", "5"]
     result = WIDE.invoke(cli.app, [*SMALL, str(file), *groups])
     assert result.exit_code == 0, result.output
-    for words in ("shares, paired", "shares, one run", "whole release", "Private"):
+    for words in ("clusters + shares, paired", "shares, one run", "whole release", "Private"):
         assert words in result.output
 
 

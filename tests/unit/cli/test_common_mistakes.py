@@ -35,7 +35,7 @@ from wattveil.errors import (
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 from wattveil.server.run import _listening
-from wattveil.terminal import InvalidOption, explained, refusals
+from wattveil.terminal import JSON_ERRORS, InvalidOption, explained, refusals
 
 
 class Mistake(NamedTuple):
@@ -56,7 +56,13 @@ LONDON = "--timezone Europe/London --out new.parquet"
 MISTAKES = [
     Mistake("relase profiles.parquet", 2, "relase", "relase", "Did you mean 'release'?"),
     Mistake("release", 2, "PROFILES", "", "wattveil profiles"),
+    Mistake("profiles readings.parquet --tz UTC", 2, "--tz", "", "Did you mean --timezone?"),
+    Mistake(f"{RELEASE} --levels a,b --plan", 2, "--levels", "a, b", "given with --by"),
+    Mistake(
+        f"profiles home.csv {LONDON} --column stamp=kwh", 1, "home.csv", "'kwh' is given", "value="
+    ),
     Mistake("release profiles.parquet", 2, "--epsilon", "", "such as 1.0; or --target-error"),
+    Mistake(f"{RELEASE} --yes --out bundle/b", 2, "--out", "bundle/b", "outside of the bundle"),
     Mistake("release profiles.parquet --epsilon one", 2, "--epsilon", "one", "a number"),
     Mistake(
         "release profiles.parquet --epsilon 0",
@@ -90,7 +96,7 @@ MISTAKES = [
         f"{RELEASE} --label-epsilon 0.5 --yes --out new",
         2,
         "--customer-list",
-        "0 ids",
+        "none",
         "all customers",
     ),
     Mistake(f"{RELEASE} --customer-list no.txt", 1, "--customer-list", "no.txt", "check the path"),
@@ -149,7 +155,7 @@ MISTAKES = [
         1,
         "readings.parquet",
         "customer_id",
-        "a column 'x'",
+        "the column 'x' (given as customer)",
     ),
     Mistake(
         f"profiles readings.parquet {LONDON} --grid-minutes 7",
@@ -240,6 +246,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "empty").mkdir()
     (here / "notes.txt").write_text("hello\n")
     (here / "other.csv").write_text("x,y\n1,2\n")
+    (here / "home.csv").write_text("id,timestamp,kwh\na,2025-03-03 00:00,1\n")
     write_key(here / "utility.key")
     write_readings(
         here / "readings.parquet",
@@ -318,6 +325,14 @@ def test_a_mistake_is_explained(mistake: Mistake) -> None:
 def test_other_errors_keep_to_the_same_rules(error: Exception) -> None:
     """What is missing on the machine, refused by a server or by the system."""
     check_message(f"{explained(error)}.")
+
+
+def test_errors_as_json_end_with_the_command() -> None:
+    """A command after one with `--json` in the same process prints its error as text only."""
+    typed = ["release", "none.parquet", "--epsilon", "1", "--yes", "--out", "out"]
+    assert json.loads(CliRunner().invoke(app, [*typed, "--json"]).stdout)["error"]
+    assert not JSON_ERRORS.get()
+    assert not CliRunner().invoke(app, typed).stdout
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

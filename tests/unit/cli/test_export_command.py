@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.bundle_files import MANIFEST, read_table
 from wattveil.bundle.table_exports import _part, write_map, write_standard_profiles
 from wattveil.cli import app
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -19,7 +19,7 @@ from wattveil.profiles.time_grid import Split
 
 def test_a_standard_profile_consumes_1000_kwh_a_year(whole: Path, tmp_path: Path) -> None:
     """365 days of a profile are 1,000 kWh; times its annual consumption it is the released load."""
-    names, omitted = write_standard_profiles(whole, tmp_path / "profiles.parquet")
+    names, omitted, *_ = write_standard_profiles(whole, tmp_path / "profiles.parquet")
     table = pq.read_table(tmp_path / "profiles.parquet").to_pandas()
     assert set(table["profile"]) == set(names)
     assert not set(names) & set(omitted)
@@ -59,6 +59,59 @@ def test_a_curve_without_consumption_is_omitted(copy: Path, tmp_path: Path) -> N
     assert all(name.startswith("segment 0") for name in omitted)
     written = set(pc.read_csv(tmp_path / "some.csv")["profile"].to_pylist())
     assert not written & set(omitted)
+
+
+def changed_load(bundle: Path, group: str, **columns: list[float]) -> None:
+    """Change the released curve of a group."""
+    path = bundle / "tables" / "load_shapes.parquet"
+    table = pq.read_table(path).to_pandas()
+    for name, values in columns.items():
+        table.loc[table["group"] == group, name] = values
+    table.to_parquet(path)
+
+
+def test_curves_that_noise_may_dominate_are_flagged(copy: Path, tmp_path: Path) -> None:
+    """Below 5 standard errors of the annual consumption, or of both signs; planted in groups."""
+    curve = [0.5] * 23 + [0.4]
+    changed_load(copy, "home", load_kw=curve, std_kw=[0.1] * 24)
+    changed_load(copy, "shop", load_kw=[-0.01, *curve[1:]], std_kw=[0.01] * 24)
+    found = write_standard_profiles(copy, tmp_path / "some.parquet")
+    assert found.flagged["group home"] == "annual consumption below 5 standard errors"
+    assert found.flagged["group shop"] == "load changes sign"
+    table = pq.read_table(tmp_path / "some.parquet").to_pandas()
+    home = table[table["profile"] == "group home"]
+    assert set(home["flag"]) == {found.flagged["group home"]}
+    assert np.allclose(home["std_annual_kwh"], 0.1 * 8760.0)
+    told = CliRunner().invoke(app, ["export", str(copy), "--out", str(tmp_path / "some.csv")])
+    assert "Warning: group shop: load changes sign; check it before use." in told.output
+    changed_load(copy, "home", load_kw=curve, std_kw=[0.09] * 24)
+    again = write_standard_profiles(copy, tmp_path / "again.parquet")
+    assert "group home" not in again.flagged
+
+
+@pytest.mark.parametrize(
+    ("period", "words"),
+    [
+        (["2025-03-03", "2025-03-31"], "cover 28 days, 2025-03-03 to 2025-03-30, and not a year"),
+        (["2025-01-01", "2026-01-01"], ""),
+        (None, "period of the readings is not stated"),
+    ],
+)
+def test_a_period_shorter_than_a_year_is_stated(
+    copy: Path, tmp_path: Path, period: list[str] | None, words: str
+) -> None:
+    """Annual consumption is extrapolated from such readings."""
+    manifest = json.loads((copy / MANIFEST).read_text())
+    manifest["profiles"]["reading_rules"]["period"] = period
+    (copy / MANIFEST).write_text(json.dumps(manifest))
+    out = tmp_path / "some.parquet"
+    command = ["export", str(copy), "--out", str(out), "--json"]
+    notice = json.loads(CliRunner().invoke(app, command).stdout)["notice"]
+    assert words in (notice or "")
+    assert bool(notice) == bool(words)
+    stated = set(pq.read_table(out)["period"].to_pylist())
+    last = {"2025-03-31": "2025-03-30", "2026-01-01": "2025-12-31"}
+    assert stated == ({"not stated"} if period is None else {f"{period[0]} to {last[period[1]]}"})
 
 
 def areas(path: Path, names: list[str]) -> Path:

@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wattveil.cli.data import profiles
 from wattveil.errors import (
     AssumedTimeZoneWarning,
     InvalidParameterError,
@@ -26,23 +25,9 @@ from wattveil.readings import read_readings
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    """The command, alone."""
-    made = typer.Typer(add_completion=False)
-    made.command()(profiles)
-    return made
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """Twenty days of a good customer, and one row of another."""
-    hours = [_FIRST + dt.timedelta(hours=hour) for hour in range(480)]
-    lines = [f"a,{hour:%Y-%m-%d %H:%M},{hour.hour}" for hour in hours]
-    path = tmp_path / "readings.csv"
-    text = "\n".join(["id,timestamp,kwh", *lines, "b,2013-01-08 00:00,1", "b,someday,1"])
-    path.write_text(text, encoding="utf-8")
-    return path
+def unboxed(text: str) -> str:
+    """Return what was printed without the box around an error and its line breaks."""
+    return " ".join(text.replace("│", " ").split())
 
 
 def test_the_command_reports_what_was_inferred_and_dropped(
@@ -116,7 +101,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
         ([str(source), *out, "--column", "kwh"], 2, "--column must be role=name"),
         ([str(tmp_path / "none.csv"), *out], 1, "does not exist; check the path"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
-        ([str(source), "--out", str(source)], 2, "another file than the source"),
+        ([str(source), "--out", str(source)], 2, "--out must differ from the source file"),
         ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
         (
             [str(source), *out, "--register-rollover", "9"],
@@ -128,8 +113,39 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     ):
         result = CliRunner().invoke(app, options)
         assert result.exit_code == code
-        assert words in " ".join(result.output.replace("│", " ").split())
+        assert words in unboxed(result.output)
         assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("output", ["--out", "--report", "--problems-to"])
+@pytest.mark.parametrize("read", ["source", "--attributes", "--meters"])
+def test_no_output_replaces_what_is_read(
+    app: typer.Typer, source: Path, tmp_path: Path, output: str, read: str
+) -> None:
+    """Nor by another path to it; nothing is written."""
+    listed = tmp_path / "listed.csv"
+    listed.write_text("meter_id,customer_id\na,a\n", encoding="utf-8")
+    kept = source if read == "source" else listed
+    given = [str(source)] if read == "source" else [str(source), read, str(listed)]
+    outputs = {"--out": str(tmp_path / "p.parquet"), output: str(tmp_path / "." / kept.name)}
+    before = {path: path.read_bytes() for path in (source, listed)}
+    result = CliRunner().invoke(app, [*given, *(one for pair in outputs.items() for one in pair)])
+    assert result.exit_code == 2
+    name = "the source file" if read == "source" else f"the file of {read}"
+    assert f"{output} must differ from {name}" in unboxed(result.output)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_no_output_replaces_another(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """Two options with one file are refused before anything is written."""
+    before = sorted(tmp_path.iterdir())
+    for one, other in (("--out", "--report"), ("--report", "--problems-to")):
+        given = {"--out": "p.parquet", one: "z.parquet", other: "z.parquet"}
+        typed = [word for name, file in given.items() for word in (name, str(tmp_path / file))]
+        result = CliRunner().invoke(app, [str(source), *typed])
+        assert result.exit_code == 2
+        assert f"{other} must differ from the file of {one}" in unboxed(result.output)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_quality_page_is_private_and_whole(
@@ -191,7 +207,7 @@ def test_readings_that_no_cell_can_take_are_reported(
     with source.open("a", encoding="utf-8") as file:
         file.write("\na,2013-01-08 12:30,7\n")
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
-    assert "1 reading spans two slots and was not used" in " ".join(result.output.split())
+    assert "not used: 1 reading that spans two slots" in " ".join(result.output.split())
     page = tmp_path / "q.html"
     CliRunner().invoke(
         app, [str(source), "--out", str(tmp_path / "p.parquet"), "--report", str(page)]
@@ -328,8 +344,8 @@ _HOUR = "a,2013-01-01 00:00,1"
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (f"x,timestamp,kwh\n{_HOUR}\n", "or --column customer=NAME"),
-        (f"id,timestamp,x\n{_HOUR}\n", "or --column value=NAME"),
+        (f"x,timestamp,kwh\n{_HOUR}\n", "--column customer=NAME"),
+        (f"id,timestamp,x\n{_HOUR}\n", "--column value=NAME"),
         ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", 'column "timestamp": expected time stamps'),
         (
             "id,timestamp,kwh\na,01/02/2013 00:00,1\n",
@@ -434,6 +450,28 @@ def test_attributes_of_other_customers_are_named(app: typer.Typer, tmp_path: Pat
     assert "without attributes" not in result.output
 
 
+def test_values_of_attributes_are_listed(app: typer.Typer, tmp_path: Path) -> None:
+    """With counts, the most frequent ten of each, so that groups are spelled like them."""
+    names = [f"h{n:02}" for n in range(13)]
+    path, table = _homes(tmp_path / "r.csv", names), tmp_path / "a.csv"
+    rows = [f"{name},{number > 2},f{number}" for number, name in enumerate(names)]
+    table.write_text("\n".join(["customer_id,has_ev,feeder", *rows, "elsewhere,odd,f99"]))
+    words = [str(path), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
+    told = CliRunner().invoke(app, [*words, "--attributes", str(table)]).output
+    assert re.search(r"has_ev +│ True +│ +10 │", told)
+    assert re.search(r"has_ev +│ False +│ +3 │", told)
+    assert "(values not listed: 3)" in told
+    assert "odd" not in told  # of a customer without readings
+    record = json.loads(
+        CliRunner().invoke(app, [*words, "--attributes", str(table), "--json"]).stdout
+    )
+    found = record["attribute_values"]
+    assert found["has_ev"] == {"customers": {"True": 10, "False": 3}, "values_not_listed": 0}
+    assert len(found["feeder"]["customers"]) == 10
+    without = CliRunner().invoke(app, words).output
+    assert "Use exactly these spellings" not in without
+
+
 def test_a_missing_table_of_attributes_is_refused_first(app: typer.Typer, tmp_path: Path) -> None:
     """Before readings are read, which may take minutes."""
     words = [str(tmp_path / "no.csv"), "--timezone", "UTC", "--out", str(tmp_path / "p.parquet")]
@@ -452,9 +490,11 @@ def test_stamps_of_another_zone_have_a_hint(app: typer.Typer, tmp_path: Path) ->
     output = " ".join(CliRunner().invoke(app, words).output.split())
     assert (
         "1 reading is in an hour that does not exist in America/New_York. If the stamps are in UTC"
-        " or another zone, add --stamps-in UTC."
+        " or another zone, add --stamps-in UTC"
     ) in output
-    assert "Conflicting" not in output
+    assert "conflicting" not in output
+    (warning,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["warnings"]
+    assert "1 reading is in an hour that does not exist" in warning
     output = CliRunner().invoke(app, [*words, "--stamps-in", "UTC"]).output
     assert "does not exist" not in output
 

@@ -1,6 +1,7 @@
 """The commands `release`, `verify` and `admin key`, as a person or a script uses them."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from tests.sample_bundles import product_names, some_profiles, without_plan_simulation
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
+from wattveil.bundle.manifest import customer_list_sha256, request_sha256
 from wattveil.bundle.report import quality_rows
 from wattveil.cli import app, release
 from wattveil.products.request import ReleaseRequest
@@ -55,9 +57,9 @@ def test_from_profiles_to_a_checked_bundle() -> None:
     assert record["deployment"]["basic"]["data_curators"] == ["Us"]
     seen = run("verify", "bundle", "--key", "utility.key.pub")
     assert "FAILED" not in seen
-    assert "checks passed." in seen
+    assert "checks passed, 1 not run." in seen
     assert made["name"] in seen
-    assert "taken on trust" in seen
+    assert "you must trust the publisher" in seen
 
 
 def test_labels_need_a_public_list() -> None:
@@ -71,6 +73,41 @@ def test_labels_need_a_public_list() -> None:
     assert "CUSTOMER-00001" in table
     assert "NO-READINGS" in table
     assert "CUSTOMER-00002" not in table
+
+
+def test_an_approved_plan_fixes_the_customer_list() -> None:
+    """Another list has another hash; `verify` compares it with published ids."""
+    labelled = ["--label-epsilon", "1", "--share", "load=0", "--share", "synthesis=0", "--real-ids"]
+    Path("one.txt").write_text("CUSTOMER-00001\nNO-READINGS\n")
+    Path("other.txt").write_text("CUSTOMER-00001\nSOMEBODY\n")
+    Path("same.txt").write_text("NO-READINGS\n CUSTOMER-00001\n")
+    plan = [*COMMAND, *labelled, "--plan", "--json", "--customer-list"]
+    planned = {
+        name: json.loads(run(*plan, name))["request_sha256"]
+        for name in ("one.txt", "other.txt", "same.txt")
+    }
+    assert planned["one.txt"] == planned["same.txt"] != planned["other.txt"]
+    run(*COMMAND, *labelled, "--customer-list", "one.txt")
+    manifest = read_manifest(Path("bundle"))
+    assert manifest["request_sha256"] == planned["one.txt"]
+    other = customer_list_sha256(["CUSTOMER-00001", "SOMEBODY"])
+    for changed, problem in ((other, "labels are about"), (None, "customer_list_sha256 must be")):
+        record = {**manifest, "customer_list_sha256": changed}
+        record["request_sha256"] = request_sha256(record)
+        Path("bundle", MANIFEST).write_text(json.dumps(record))
+        verdict = json.loads(run("verify", "bundle", "--json", code=1))
+        failed = [one for one in verdict["findings"] if not one["holds"]]
+        assert any(problem in f"{one['check']} {one['seen']}" for one in failed)
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_a_list_that_is_that_of_the_profiles_is_warned_of(left_out: int) -> None:
+    """It shows who has readings; for the data holder only."""
+    ids = some_profiles().customer_ids
+    Path("customers.txt").write_text("\n".join(ids[left_out:]))
+    labelled = ["--label-epsilon", "1", "--customer-list", "customers.txt", "--plan"]
+    told = " ".join(run(*COMMAND, *labelled).split())
+    assert ("names exactly the customers of the profiles" in told) == (left_out == 0)
 
 
 def test_json_is_for_machines() -> None:
@@ -176,14 +213,20 @@ def test_a_plan_states_the_request_that_the_manifest_states() -> None:
     command_line = ["--epsilon", "2", *LIGHT, "--customers", "500", "--json"]
     planned = json.loads(run("release", "profiles.parquet", *command_line, "--plan"))
     run("release", "profiles.parquet", *command_line, "--yes")
-    assert planned["request"] == read_manifest(Path("bundle"))["request"]
+    manifest = read_manifest(Path("bundle"))
+    for name in ("request", "profiles", "customer_list_sha256", "request_sha256"):
+        assert planned[name] == manifest[name]
+    told = run("release", "profiles.parquet", *command_line[:-1], "--plan")
+    assert manifest["request_sha256"] in told.replace("\n", "")
+    assert f"timezone {manifest['profiles']['timezone']}" in " ".join(told.split())
     other = json.loads(run("release", *command_line, "--plan", "--clip-kw", "9"))
     changed = {
         name for name, value in other["request"].items() if value != planned["request"][name]
     }
     assert changed == {"clip_kw"}
     alone = json.loads(run("release", *command_line, "--plan"))
-    assert alone == planned  # the same hours of one average day
+    # The same hours of one average day; how profiles were made is not known.
+    assert alone == {**planned, "profiles": None, "request_sha256": None}
 
 
 def test_only_a_plan_needs_no_profiles() -> None:
@@ -300,8 +343,20 @@ def test_a_list_in_another_encoding_is_reported() -> None:
 
 def test_spaces_between_levels_do_not_matter() -> None:
     """A group named " shop" would have no customers."""
-    run(*COMMAND, *LIGHT, "--by", "class", "--levels", "home, shop")
+    told = run(*COMMAND, *LIGHT, "--by", "class", "--levels", "home, shop")
     assert read_manifest(Path("bundle"))["request"]["levels"] == ["home", "shop"]
+    assert "the spelling of --levels" not in told
+
+
+def test_a_misspelled_group_is_warned_of_after_the_release() -> None:
+    """By the released counts alone; on the command line and in JSON."""
+    misspelled = ["--by", "class", "--levels", "hoem", *LIGHT]
+    told = " ".join(run(*COMMAND, *misspelled).split())
+    assert "Warning: the listed groups have" in told
+    assert "of about 1,000 customers (± one standard error); check the spelling" in told
+    shutil.rmtree("bundle")
+    found = json.loads(run(*COMMAND, *misspelled, "--json"))["warnings"]
+    assert any("the listed groups have" in one for one in found)
 
 
 def test_a_target_is_a_number_of_kilowatts() -> None:
@@ -313,7 +368,7 @@ def test_a_target_is_a_number_of_kilowatts() -> None:
 def test_a_foreign_file_is_reported() -> None:
     """Exit code 1 and one line: no profiles, no key, no bundle."""
     Path("other.parquet").write_text("no")
-    assert "expected a Parquet file" in run("release", "other.parquet", "--epsilon", "1", code=1)
+    assert "is not a Parquet file" in run("release", "other.parquet", "--epsilon", "1", code=1)
     assert "private key" in run(*COMMAND, "--key", "other.parquet", code=1)
     assert "BUNDLE: nowhere does not exist" in run("verify", "nowhere", code=1)
     assert "--key: nowhere.key does not exist" in run(*COMMAND, "--key", "nowhere.key", code=1)
@@ -355,6 +410,7 @@ def test_a_rounded_estimate_is_reported_in_a_line() -> None:
     line = "public estimate of the number of customers: 1,409, rounded to 1,000"
     told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1409")
     assert line in told.splitlines()
+    assert "an exact one would reveal whether one customer is in the data" in " ".join(told.split())
     assert "for 1,000 customers" in told
     told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1000", "--typical-kw", "0.5417")
     assert "public estimate of the median size: 0.5417 kW, rounded to 0.5 kW" in told
@@ -384,11 +440,13 @@ def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
     assert f"<b>Warning:</b> {words}" in Path("bundle", "report.html").read_text(encoding="utf-8")
     verdict = json.loads(run("verify", "bundle", "--json"))
     assert verdict["accepted"] is True
-    summary = f"All {len(verdict['findings'])} checks passed; 1 warning."
+    summary = f"{len(verdict['findings'])} checks passed, 2 not run; 1 warning."
     assert verdict["summary"] == summary
     told = run("verify", "bundle")
     assert told.startswith("Warning: delta = 0.002")
-    assert told.rstrip().endswith(summary)
+    assert summary in told
+    last = "Guarantee: epsilon 2.0 at delta 0.002 per customer, global tier. Not signed."
+    assert " ".join(told.split()).endswith(last)
     small = [*COMMAND, *LIGHT, "--delta", "0.00199", "--customers", "500", "--out", "small"]
     assert "Warning" not in run(*small, "--clip-kw", "10")
     for page in ("CARD.md", "report.html", MANIFEST):
@@ -400,7 +458,7 @@ def test_a_missing_signature_is_shown_as_not_run() -> None:
     run(*COMMAND, *LIGHT)
     verdict = json.loads(run("verify", "bundle", "--json"))
     told = run("verify", "bundle")
-    assert f"All {len(verdict['findings'])} checks passed." in told
+    assert f"{len(verdict['findings'])} checks passed, 2 not run." in told
     assert told.count("passed") == len(verdict["findings"]) + 1  # and the last line
     _, not_run = verdict["not_run"]  # the other is the total with other releases
     assert not_run["check"] == "the signature"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.series_bundles import quarter
 from wattveil import LoadSeries
-from wattveil.cli import app, release
+from wattveil.cli import app, release, series
 from wattveil.products.request import ReleaseRequest
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-6", "--periods", "9", "--first", "2026-Q1")
@@ -71,29 +71,8 @@ def check_texts(series: Path, added: dict[str, Any]) -> None:
     )
 
 
-def test_a_series_from_beginning_to_end(place: Path) -> None:
-    """Begin, plan, add, show, erase, verify, close."""
-    series = place / "s"
-    assert "smallest visible change" in run("plan", series, "--group-customers", 1000)
-    assert run_json("plan", series)[0]["customers"] == 500
-    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3", "--yes")
-    assert added["period"] == "2026-Q3"
-    assert 0 < added["accrued_epsilon"] < added["epsilon"] == 4
-    assert 0 < added["rho_left"] < 1
-    assert "do not state their days" in added["warnings"][0]
-    check_texts(series, added)
-    shown = run("show", series)
-    assert "home" in shown
-    assert "after two years" in shown
-    for period in ("2026-Q1", "2026-Q2", "2026-Q3"):  # a row each
-        assert period in shown
-    assert "bands do not cover their load" in " ".join(shown.split())
-    newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
-    limits = " ".join(newest["known_limits"])
-    report = (series / "periods" / "003" / "report.html").read_text()
-    assert all("bands do not cover their load" in text for text in (limits, report))
-    assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
-    assert {*run_json("show", series)} == {"load", "load_duration", "customers", "trends"}
+def check_erasure(place: Path, series: Path) -> None:
+    """Ids are counted, and refused in later periods unless they are stated to have returned."""
     (place / "ids.txt").write_text("household 1\n\n")
     assert "1 id erased. Private receipt" in run("erase", series, place / "ids.txt")
     (place / "ids.txt").write_text("household 1\nhousehold 2\nnobody\n")
@@ -108,14 +87,47 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert [len(one["erased"]) for one in receipts] == [1, 1, 0]
     assert "household" not in (series / "private/erasures.json").read_text()
     assert (series / "private/erasures.json").stat().st_mode & 0o777 == 0o600
+    fourth = ("add", series, place / "1.parquet", "--period", "2026-Q4", "--yes")
+    assert "2 customers who were erased" in run(*fourth, code=2)
+    (place / "back.txt").write_text("household 1\n")
+    told = run(*fourth, "--returned", place / "back.txt", "--json", code=2)
+    assert "1 customer who was erased" in told
+    assert json.loads(told.splitlines()[-1])["error"] == "ErasedCustomersError"
+    assert "household" not in told
+    (place / "back.txt").write_text("household 1\nhousehold 2\n")
+    added = run_json(*fourth, "--returned", place / "back.txt")
+    assert added["period"] == "2026-Q4"
     (place / "ids.txt").write_text("nobody\n")
-    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q4", "--yes")
-    assert any("2 ids of this file had been erased" in text for text in added["warnings"])
     assert "0 ids erased; 1 not found." in run("erase", series, place / "ids.txt", code=1)
+
+
+def test_a_series_from_beginning_to_end(place: Path) -> None:
+    """Begin, plan, add, show, erase, verify, close."""
+    series = place / "s"
+    assert "smallest visible change" in run("plan", series, "--group-customers", 1000)
+    assert run_json("plan", series)[0]["customers"] == 500
+    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3", "--yes")
+    assert added["period"] == "2026-Q3"
+    assert 0 < added["accrued_epsilon"] < added["epsilon"] == 4
+    assert 0 < added["rho_left"] < 1
+    assert "do not state their days" in added["warnings"][0]
+    check_texts(series, added)
+    shown = run("show", series)
+    assert "available after" in shown
+    rows = {"2026-Q1": 2, "2026-Q2 (skipped)": 2, "2026-Q3": 2}  # of each group
+    assert rows.items() <= {one: shown.count(f" {one} ") for one in rows}.items()
+    assert "bands do not cover their load" in " ".join(shown.split())
+    newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
+    limits = " ".join(newest["known_limits"])
+    report = (series / "periods" / "003" / "report.html").read_text()
+    assert all("bands do not cover their load" in text for text in (limits, report))
+    assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
+    assert {*run_json("show", series)} == {"load", "load_duration", "customers", "trends"}
+    check_erasure(place, series)
     assert "passed" in run("verify", series)
     report = run_json("verify", series / "periods")
     assert report["accepted"]
-    assert [one["check"] for one in report["not_run"]] == ["closing statement"]
+    assert [one["check"] for one in report["not_run"]] == ["closing statement", "the signature"]
     assert "no closing statement" in run("verify", series)
     single = CliRunner().invoke(app, ["verify", str(series / "periods" / "001")])
     assert single.exit_code == 0, single.output
@@ -171,25 +183,80 @@ def test_a_period_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(release, "_can_ask", lambda: True)
     asked = CliRunner().invoke(app, ["series", *map(str, words)], input="n\n")
     assert asked.exit_code == 1
-    assert "Spend the budget of period 2026-Q1" in asked.output
+    assert "Publish unsigned and spend the budget of period 2026-Q1" in asked.output
     assert not [*(series / "periods").iterdir()]
     taken = CliRunner().invoke(app, ["series", *map(str, words)], input="y\n")
     assert taken.exit_code == 0, taken.output
     assert len([*(series / "periods").iterdir()]) == 1
+    words = (*words[:-1], "2026-Q4")
+    asked = CliRunner().invoke(app, ["series", *map(str, words)], input="n\n")
+    assert "Skip 2026-Q2, 2026-Q3 permanently and spend the budget of period" in asked.output
+    assert "unsigned" not in asked.output  # decided by the first period
+    assert len([*(series / "periods").iterdir()]) == 1
+
+
+def test_what_cannot_be_undone_is_warned_of(tmp_path: Path) -> None:
+    """With --yes, too: an unsigned first period, and skipped periods; not with a key."""
+    rows, key = tmp_path / "0.parquet", tmp_path / "utility.key"
+    quarter(0).write_parquet(rows)
+    made = CliRunner().invoke(app, ["admin", "key", "--out", str(key)])
+    assert made.exit_code == 0, made.output
+    for name, words, expected in (
+        ("unsigned", (), [True, True]),
+        ("signed", ("--key", key), [False, True]),
+    ):
+        series = tmp_path / name
+        run("init", series, *BUDGET, *ZONE)
+        found = " ".join(
+            run_json("add", series, rows, "--period", "2026-Q2", "--yes", *words)["warnings"]
+        )
+        texts = ("no dossier of the series can be signed", "This skips 2026-Q1 permanently.")
+        assert [text in found for text in texts] == expected
+        missing = "Not run: the signature" in " ".join(run("verify", series).split())
+        assert missing == (name == "unsigned")
+    signed = tmp_path / "signed"
+    late = run("add", signed, rows, "--period", "2026-Q1", "--yes", "--key", key, code=2)
+    assert "2026-Q1 was skipped and cannot be added" in " ".join(late.split())
+
+
+def test_region_and_contact_are_stated(tmp_path: Path) -> None:
+    """As those of a release: in manifest and report of every period; estimates are rounded."""
+    quarter(0).write_parquet(tmp_path / "0.parquet")
+    texts = ("--region", "North", "--contact", "data@town.example")
+    begun = run("init", tmp_path / "s", *BUDGET, *ZONE, *texts, "--customers", 1234)
+    assert "1,234, rounded to 1,000" in " ".join(begun.split())
+    added = run_json("add", tmp_path / "s", tmp_path / "0.parquet", "--period", "2026-Q1", "--yes")
+    manifest = json.loads((Path(added["bundle"]) / "manifest.json").read_text())
+    assert (manifest["region"], manifest["contact"]) == ("North", "data@town.example")
+    report = (Path(added["bundle"]) / "report.html").read_text()
+    assert "Region: North · Contact: data@town.example" in report
 
 
 def test_segments_are_priced_shown_and_found_anew(tmp_path: Path) -> None:
-    """The price of both decisions is in the plan; numbers of clusters begin anew."""
+    """The price of both decisions and the periods of the plan are shown."""
     series = tmp_path / "s"
     run("init", series, *BUDGET, *ZONE, "--segments", 2, "--customers", 200)
-    assert "find" in run("plan", series)
+    shown = run("plan", series)
+    assert "find" in shown
+    assert "by the plan: 2026-Q1, 2026-Q3." in shown
     for number, decision in enumerate([(), ("--recluster",)]):
         quarter(number).write_parquet(tmp_path / "q.parquet")
         label = f"2026-Q{number + 1}"
         shown = run("add", series, tmp_path / "q.parquet", "--period", label, "--yes", *decision)
         assert f"Segments, found in {label}" in shown
-        assert "recluster" in run("plan", series)
+        assert ("recluster" in run("plan", series)) == (number == 0)  # the third is planned
     found = run_json("show", series)
-    assert {row["found_in"] for row in found["segments"]} == {"2026-Q2"}
-    assert len(found["segment_sizes"]) == 2
+    assert {row["found_in"] for row in found["segments"]} == {"2026-Q1", "2026-Q2"}
+    assert len(found["segment_sizes"]) == 4
     assert "passed" in run("verify", series)
+
+
+@pytest.mark.parametrize(
+    ("customers", "error", "due"),
+    [(100.0, 31.4, "100 ± 31"), (30.0, 31.0, "below 61, not distinguishable from 0")],
+)
+def test_a_number_whose_band_contains_0_is_not_stated(
+    customers: float, error: float, due: str
+) -> None:
+    """A reader would take it for a number of customers."""
+    assert series._number(customers, error) == due

@@ -22,6 +22,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.request import ReleaseRequest
+from wattveil.web.formatting import format_factor
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
 
@@ -59,12 +60,19 @@ def test_labels_and_series_add_up(whole: Path, plain_release: Path, series: Path
     s = [math.sqrt(2.0 * one.cost.rho_units / RHO_UNITS) for one in parts]
     other = composed_epsilon(gaussian_s=s, pure_epsilons=[2.0], delta=1e-6)
     assert found["epsilon"] == pytest.approx(other, rel=2e-3)
+    assert found["epsilon"] >= total_loss(parts).guarantee.epsilon  # rounded up
+    assert found["complete"]
     alone = gaussian_epsilon(s=math.hypot(*s), delta=1e-6)
     assert alone + 1.0 < found["epsilon"] <= alone + 2.0 + 1e-4
     assert float(found["factor"].replace(",", "")) >= math.exp(found["epsilon"])
     code, output = run(plain_release, whole, series)
     assert code == 0, output
-    assert "Total of 3 releases: epsilon" in output
+    assert f"Total of 3 releases: epsilon {found['epsilon']} at" in output
+    for one in found["counted"]:
+        assert f"  {one['release_id']}  " in output
+        row = next(line for line in output.splitlines() if one["release_id"][:8] in line)
+        assert one["published_at"][:10] in row
+    assert found["factor"] == format_factor(found["epsilon"])  # one rule of rounding
     assert f"factor of at most {found['factor']}, plus at most 1e-06" in output
 
 
@@ -95,13 +103,20 @@ def test_the_instance_tier_is_named_and_not_counted(
     assert before["epsilon"] == after["epsilon"]
     assert before["delta"] == after["delta"]
     assert [one["folder"] for one in after["not_counted"]] == [str(instance)]
-    output = run(plain_release, instance)[1]
-    assert "Not counted:" in output
+    assert (before["complete"], after["complete"]) == (True, False)
+    code, output = run(plain_release, instance)
+    assert code == 1
+    assert output.startswith(f"Warning: No total exists for all named releases: {instance} is not")
+    assert "Total of 1 of 2 releases: epsilon" in output
+    assert "any result of the counted releases" in output
+    assert "any published result" not in output
+    assert after["warnings"][0].startswith("No total exists")
+    assert not before["warnings"]
     (row,) = (line for line in output.splitlines() if str(instance) in line and "0.0001" in line)
     assert row.count("not counted") == 2  # epsilon and labels
     code, output = run(instance)
     assert code == 2
-    assert "of the global tier" in output
+    assert "No global-tier release was named: no total can be computed" in output
 
 
 def change(bundle: Path, edit: Callable[[dict[str, Any]], None]) -> str:
