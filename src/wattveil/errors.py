@@ -19,7 +19,6 @@
     │   └── HighWaterMarkMissingError   nothing was seen of it: perhaps it is of another folder
     ├── SeriesStateError        the state of a series is old, copied, changed or missing: internal
     │   └── PeriodRefusedError      a server cannot compute a period; states a fixed text
-    ├── ErasedCustomersError    profiles contain customers erased from the series: internal
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     ├── ModelSelectionError     a search over parameters would fit private data many times
@@ -33,6 +32,7 @@
     ├── ImplausibleTemperatureWarning  temperatures are probably in degrees Fahrenheit
     ├── UnmatchedAttributesWarning  ids of a table of attributes match few customers: internal
     ├── UnknownCustomersWarning  most ids of a period are new to its series: internal
+    ├── ErasedCustomersWarning  erased customers were excluded from a period: internal
     └── UnstatedDaysWarning     profiles of a period do not state their days
 """
 
@@ -345,22 +345,6 @@ class PeriodRefusedError(SeriesStateError):
     """A server cannot compute a period of a series; the reason is a fixed text, without rows."""
 
 
-class ErasedCustomersError(WattveilError, ValueError):
-    """Profiles of a period contain customers who were erased from its series.
-
-    Nothing was spent. The text states how many, and no id: for the data holder only.
-    """
-
-    def __init__(self, customers: int) -> None:
-        self.customers = customers
-        whose = "1 customer who was" if customers == 1 else f"{customers:,} customers who were"
-        super().__init__(
-            f"the profiles contain {whose} erased from the series, and nothing was released; leave"
-            " erased customers out of the profiles, or list those who have returned (`wattveil"
-            " series add --returned FILE`)"
-        )
-
-
 class ServerRefusalError(WattveilError):
     """A server responded with a problem (RFC 9457), or not at all.
 
@@ -471,6 +455,10 @@ class UnmatchedAttributesWarning(WattveilWarning):
 
 class UnknownCustomersWarning(WattveilWarning):
     """Most customer ids of a period are new to its series. For the data holder only."""
+
+
+class ErasedCustomersWarning(WattveilWarning):
+    """Erased customers of the profiles were excluded from a period. For the data holder only."""
 
 
 class UnstatedDaysWarning(WattveilWarning):

@@ -31,7 +31,6 @@ from rich.progress import (
 from wattveil.errors import (
     UNKNOWN_FIELD,
     AlreadyExistsError,
-    ErasedCustomersError,
     InvalidFileError,
     InvalidParameterError,
     ServerRefusalError,
@@ -102,7 +101,7 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
         message = explained(error, context)
         print_error(message)
         print_json_error(error, message)
-        raise typer.Exit(2 if isinstance(error, ErasedCustomersError) else 1) from error
+        raise typer.Exit(1) from error
 
 
 @contextmanager

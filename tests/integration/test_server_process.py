@@ -205,3 +205,18 @@ def test_a_helper_ends_with_its_server_whatever_it_is_doing() -> None:
     )
     said, _ = helper.communicate('{"do": "plan", "request": {}, "grid": {}}\n' * 50, timeout=600)
     assert (helper.returncode, said.count("done") < 50) == (0, True)
+
+
+def test_warnings_about_rows_are_no_errors_in_a_compute_process() -> None:
+    """They depend on rows, so an environment that makes them errors must fail no release."""
+    code = "import warnings; from wattveil.server.jobs import compute_child"
+    code += "; compute_child._tasks = lambda: [{}]"
+    code += "; compute_child.run_task = lambda _: {'shown': warnings.warn('rows')}"
+    helper = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{code}; compute_child.main()"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert (helper.returncode, helper.stdout) == (0, '{"shown": null}\n')

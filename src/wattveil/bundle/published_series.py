@@ -11,6 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from wattveil.bundle import series_erasure
@@ -37,7 +38,7 @@ from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
 from wattveil.errors import (
-    ErasedCustomersError,
+    ErasedCustomersWarning,
     InvalidFileError,
     InvalidParameterError,
     SeriesStateError,
@@ -58,6 +59,10 @@ from wattveil.release.series_noise import check_noise
 from wattveil.web.results import Result, ResultTable
 
 _PLANNED_SLOTS = 24
+_ERASED = (
+    "the profiles contain customers who were erased from the series and have not returned"
+    " (--returned); they are excluded from this period. This is private"
+)
 UNSTATED_DAYS = (
     "the profiles do not state their days, so they are not compared with the period; state them"
     " with `wattveil profiles --period FIRST END`"
@@ -271,7 +276,7 @@ class LoadSeries:
         ----------
         profiles : Profiles
             Average day of each customer in this period, with the attributes that the series names.
-            Erased customers who have not returned are refused (`ErasedCustomersError`).
+            Erased customers who have not returned are excluded (`ErasedCustomersWarning`).
             Profiles that state other days (`Profiles.period`) are refused; for profiles that state
             none, an `UnstatedDaysWarning` is issued.
         period : str or None
@@ -295,19 +300,20 @@ class LoadSeries:
             raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             manifests, past = self._past(folder)
-            after = max(past.released, default=-1)
-            place = after + 1 if period is None else self.request.period_of(period)
-            self.request.check_period(place, released=past.released, days=profiles.period)
+            place = self.request.next_period(period, released=past.released, days=profiles.period)
             stated = stated_days(profiles.period)
-            out = series_erasure.still_erased(self.folder)  # keyed hashes
-            if back := out and out & {*customer_names(profiles.customer_ids, key=folder.key.names)}:
-                raise ErasedCustomersError(len(back))
+            load, erased = profiles.load_kw, series_erasure.still_erased(self.folder)
+            if erased.size:
+                out = np.isin(customer_names(profiles.customer_ids, key=folder.key.names), erased)
+                load = np.where(out[:, None], np.nan, load)  # absent: each row by its own id
+                if out.any():
+                    warnings.warn(_ERASED, ErasedCustomersWarning, stacklevel=2)
             check_signer(manifests, key)
             check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
             try:
                 released = release_load_period(
-                    profiles.load_kw,
+                    load,
                     groups=profiles.attributes,
                     customer_ids=profiles.customer_ids,
                     past=past,
@@ -338,7 +344,7 @@ class LoadSeries:
     def erase(self, customer_ids: Iterable[str]) -> series_erasure.Erasure:
         """Delete what the state holds of these customers, except the odometers of their hashes.
 
-        A receipt names the hashes: `add` refuses these customers until `readmit`. A customer that
+        A receipt names the hashes: `add` excludes these customers until `readmit`. A customer that
         returns under the same id does not start afresh.
         """
         self._check_open()
@@ -355,7 +361,7 @@ class LoadSeries:
             return series_erasure.write_receipt(folder, receipt)
 
     def readmit(self, customer_ids: Iterable[str]) -> None:
-        """State that erased customers have returned: `add` accepts them, until the next erasure."""
+        """State that erased customers have returned: `add` includes them until they are erased."""
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             names = customer_names(customer_ids, key=folder.key.names)
             series_erasure.note_return(folder, names)

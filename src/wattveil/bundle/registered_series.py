@@ -44,7 +44,6 @@ from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
 from wattveil.engines.series_folder import SeriesFolder, period_folder
 from wattveil.errors import (
-    ErasedCustomersError,
     InvalidFileError,
     PeriodRefusedError,
     WattveilError,
@@ -190,9 +189,6 @@ def publish_period(
                 content=content,
                 stored=stored,
             )
-    except ErasedCustomersError:  # before anything was drawn
-        problem = "the file of this period contains customers who were erased from the series"
-        raise PeriodRefusedError(problem, "remove them from it, and add the period again") from None
     except FileNotFoundError as error:
         if error.filename is None or home not in Path(error.filename).parents:
             raise  # of a disk that is missing, perhaps for a moment

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.mechanisms.period_sums import Names
@@ -62,9 +64,9 @@ def note_return(folder: SeriesFolder, listed: Names) -> None:
         _add(folder.root, {"returned": sorted(back)})
 
 
-def still_erased(root: Path) -> set[bytes]:
+def still_erased(root: Path) -> Names:
     """Return the hashes of erased customers who have not returned."""
-    return {one.encode() for one in _erased(root)}
+    return np.array(sorted(_erased(root)), dtype="S32")
 
 
 def _texts(names: Names) -> set[str]:

@@ -197,6 +197,17 @@ class SeriesRequest(Declaration):
         first, end = (dt.date(year + at // 12, at % 12 + 1, 1) for at in (before, before + months))
         return first, end
 
+    def next_period(
+        self,
+        label: str | None,
+        *,
+        released: Collection[int],
+        days: tuple[dt.date, dt.date] | None,
+    ) -> int:
+        """Return the place of a period that may be released now; None is the one after the last."""
+        place = max(released, default=-1) + 1 if label is None else self.period_of(label)
+        return self.check_period(place, released=released, days=days)
+
     def check_period(
         self,
         period: int,

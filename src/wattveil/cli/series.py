@@ -28,7 +28,12 @@ from wattveil.cli.bundles import conclusion, show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.cli.release import check_answer, show_rounding
-from wattveil.errors import AlreadyExistsError, InvalidParameterError, UnstatedDaysWarning
+from wattveil.errors import (
+    AlreadyExistsError,
+    InvalidParameterError,
+    UnstatedDaysWarning,
+    WattveilWarning,
+)
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
@@ -163,7 +168,7 @@ def add(
         Path | None,
         typer.Option(
             help="File with the ids of customers who were erased and have returned, one per line;"
-            " it is recorded privately. Profiles with any other erased customer are refused."
+            " it is recorded privately. Any other erased customer is excluded."
         ),
     ] = None,
     yes: Annotated[
@@ -196,7 +201,8 @@ def add(
         if not yes:
             question = _question(series.request, period, skipped, is_unsigned=is_first_unsigned)
             typer.confirm(question, abort=True, err=True)
-        with working(console) as started, warnings.catch_warnings():
+        with working(console) as started, warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always", WattveilWarning)
             warnings.simplefilter("ignore", UnstatedDaysWarning)  # printed before the question
             started("releasing the period")
             if returned is not None:
@@ -205,6 +211,9 @@ def add(
                 customers, period=period, key=signing, again=again, recluster=recluster
             )
             result = series.result()
+    for one in noted:
+        warned += [str(one.message)]
+        console.print(f"[bold red]Warning:[/] {warned[-1]}", highlight=False)
     if as_json:
         record = {"bundle": str(bundle), "period": result.periods[-1]}
         found = [*warned, result.clipping_warning]

@@ -101,9 +101,7 @@ class LocalPeriodRows(PeriodRows):
                 for part in _split(work(state, names, *columns)):
                     keep(part)
         if before and 2 * known < rows:  # for the data holder: it depends on exact data
-            text = (
-                "most customer ids of this period are new to the series; were they written alike?"
-            )
+            text = "most customer ids of this period are new to the series: are ids written alike?"
             warnings.warn(text, UnknownCustomersWarning, stacklevel=2)
 
     def _joined(self, name: str, empty: CustomerState) -> Iterator[Block]:

@@ -39,8 +39,9 @@ from wattveil.bundle.series_bundle import (
 from wattveil.bundle.series_request import Calendar, SeriesRequest
 from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
+from wattveil.engines.series_rows import customer_names
 from wattveil.errors import (
-    ErasedCustomersError,
+    ErasedCustomersWarning,
     InvalidFileError,
     InvalidParameterError,
     SeriesStateError,
@@ -845,38 +846,49 @@ def test_an_erased_customer_keeps_its_odometer(tmp_path: Path) -> None:
     assert series.verify().accepted
 
 
-def test_erased_customers_are_refused_until_they_return(tmp_path: Path) -> None:
-    """Nothing is begun; a statement that they returned holds until they are erased again."""
+def holders(series: LoadSeries, ids: Sequence[str]) -> list[str]:
+    """Return the customers of a list whose contributions are in the private state."""
+    with SeriesFolder.open(series.folder, series.secrets) as folder:
+        names = customer_names(ids, key=folder.key.names)
+        held = {name for block in folder.state("load") for name in block.names[block.owners]}
+    return [one for one, name in zip(ids, names, strict=True) if name in held]
+
+
+def test_erased_customers_are_excluded_until_they_return(tmp_path: Path) -> None:
+    """A statement that they returned holds until they are erased again."""
     series = some_series(tmp_path, 0)
     ids = quarter(1).customer_ids
     first = series.erase([ids[1], f" {ids[1]} ", ids[2], "nobody"])
     assert (first.erased, first.already_erased, first.not_found) == (2, 0, 1)
-    for stated, left in (((), 2), (("nobody",), 2), ((ids[1],), 1)):
+    for place, stated, left in ((1, (), 2), (2, ("nobody",), 2), (3, (f" {ids[1]} ",), 1)):
         series.readmit(stated)
-        with pytest.raises(ErasedCustomersError) as refused:
-            series.add(quarter(1))
-        assert refused.value.customers == left
-        assert not any(one in str(refused.value) for one in ids)
-    assert len(series.bundles) == 1
-    some = replace(
-        quarter(1),
-        customer_ids=ids[3:],
-        load_kw=quarter(1).load_kw[3:],
-        attributes={name: column[3:] for name, column in quarter(1).attributes.items()},
-    )
-    series.add(some)  # without --again: no period had been begun
-    series.readmit([f" {ids[2]} "])  # the other one was before
-    series.add(quarter(2))
+        listed = [one for one in ids[1:3] if one in quarter(place).customer_ids]
+        assert len(listed) == 2
+        with pytest.warns(ErasedCustomersWarning, match="private"):
+            series.add(quarter(place))
+        assert holders(series, ids[1:3]) == ([ids[1]] if left == 1 else [])
     assert not any(one in first.receipt.read_text() for one in ids[1:3])
-    series.add(quarter(3))
     second = series.erase([ids[1]])
     assert (second.erased, second.already_erased, second.not_found) == (1, 0, 0)
-    with pytest.raises(ErasedCustomersError):
+    with pytest.warns(ErasedCustomersWarning):
         series.add(quarter(4))
+    assert holders(series, ids[1:3]) == []
     assert series.verify().accepted
     first.receipt.write_text("[1]")
     with pytest.raises(InvalidFileError, match="receipts of erasures"):
-        series.add(quarter(4))
+        series.add(quarter(5))
+
+
+def test_a_period_is_released_if_all_its_customers_are_erased(tmp_path: Path) -> None:
+    """Whether one remains is private: an analyst must not see it by an error."""
+    series = some_series(tmp_path, 0)
+    series.erase(quarter(1).customer_ids)
+    here = {*quarter(0).customer_ids}
+    known = [row for row, one in enumerate(quarter(1).customer_ids) if one in here]
+    with pytest.warns(ErasedCustomersWarning):
+        series.add(quarter(1).selected(known))
+    assert holders(series, quarter(1).customer_ids) == []
+    assert series.verify().accepted
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -212,6 +213,7 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
+    warnings.simplefilter("ignore")  # they depend on rows; PYTHONWARNINGS may make them errors
     os.nice(_ROOM_FOR_OTHERS)
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     for max_bytes in map(int, sys.argv[1:]):
