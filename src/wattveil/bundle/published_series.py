@@ -59,10 +59,7 @@ from wattveil.release.series_noise import check_noise
 from wattveil.web.results import Result, ResultTable
 
 _PLANNED_SLOTS = 24
-_ERASED = (
-    "the profiles contain customers who were erased from the series and have not returned"
-    " (--returned); they are excluded from this period. This is private"
-)
+_ERASED = "private: erased customers who have not returned (--returned) are excluded from a period"
 UNSTATED_DAYS = (
     "the profiles do not state their days, so they are not compared with the period; state them"
     " with `wattveil profiles --period FIRST END`"
