@@ -299,7 +299,7 @@ class LoadSeries:
             manifests, past = self._past(folder)
             place = self.request.next_period(period, released=past.released, days=profiles.period)
             stated = stated_days(profiles.period)
-            load, erased = profiles.load_kw, series_erasure.still_erased(self.folder)
+            load, erased = profiles.load_kw, series_erasure.still_erased(self.folder, self.secrets)
             if erased.size:
                 out = np.isin(customer_names(profiles.customer_ids, key=folder.key.names), erased)
                 load = np.where(out[:, None], np.nan, load)  # absent: each row by its own id
@@ -341,27 +341,27 @@ class LoadSeries:
     def erase(self, customer_ids: Iterable[str]) -> series_erasure.Erasure:
         """Delete what the state holds of these customers, except the odometers of their hashes.
 
-        A receipt names the hashes: `add` excludes these customers until `readmit`. A customer that
-        returns under the same id does not start afresh.
+        A receipt names the hashes: `add` excludes these customers until `readmit`, also those who
+        were never in the series. A customer that returns under the same id does not start afresh.
         """
         self._check_open()
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             self._past(folder)
             names = customer_names(customer_ids, key=folder.key.names)
-            receipt = series_erasure.erasure_record(folder, names)
+            found = series_erasure.add_receipt(folder, self.secrets, names)
             pending = folder.begin(None)
             for kind in folder.head.files:
                 with pending.keeping(kind) as keep:
                     for block in pending.blocks(kind):
                         keep(without_records(block, names))
             pending.commit(manifest_sha256=folder.head.manifest_sha256)
-            return series_erasure.write_receipt(folder, receipt)
+        return found
 
     def readmit(self, customer_ids: Iterable[str]) -> None:
         """State that erased customers have returned: `add` includes them until they are erased."""
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             names = customer_names(customer_ids, key=folder.key.names)
-            series_erasure.note_return(folder, names)
+            series_erasure.note_return(self.folder, self.secrets, names)
 
     def close(self, reason: str, *, key: Ed25519PrivateKey | None = None) -> Deleted:
         """End the series and delete its private state; it can never be continued.

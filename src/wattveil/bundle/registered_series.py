@@ -76,30 +76,29 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
 
 def erase_customers(
     home: Path, customer_ids: Collection[str], *, has_begun: bool, has_stored: bool
-) -> list[str]:
+) -> bool:
     """Delete what the private state holds of these customers, except their odometers.
 
     A period reads its file while it holds the lock. So one that has read these customers is
-    completed first, and they are deleted from its state. Returns the periods of the state: any
-    other one reads its file afterwards, and may store the customers again.
+    completed first, and they are deleted from its state. Returns whether later periods exclude
+    them: a series without a state has no receipts.
     """
     if _may_be_elsewhere(home, has_begun=has_begun, has_stored=has_stored):
         raise PeriodRefusedError("its folder is missing", _RESTORE)
     # Without a lock no period has read a file. None is left where a disk may not be mounted.
     if not (home.exists() or _unfinished(home) or _lock(home).exists()):
-        return []
+        return False
     with _held_soon(home):
-        periods = []
-        if home.exists():
+        has_state = home.exists()
+        if has_state:
             series = LoadSeries(home / SERIES, secrets=home / SECRETS)
             series.erase(customer_ids)
-            periods = [str(read_manifest(bundle)["label"]) for bundle in series.bundles]
         elif not has_stored:
             note_unused(home)  # before what shows that the disk is mounted is deleted
         if not _delete_unfinished(home):
             problem = "an unfinished copy of its folder cannot be deleted"
             raise PeriodRefusedError(problem, "delete it")
-    return periods
+    return has_state
 
 
 def note_unused(home: Path) -> None:

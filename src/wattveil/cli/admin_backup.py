@@ -111,6 +111,9 @@ def restore(
     number = format_count(done.tokens_revoked, "token")
     were = "was" if done.tokens_revoked == 1 else "were"
     lines.append(f"{number} {were} revoked; issue new ones with `wattveil admin token`.")
+    lines.append(
+        "Repeat what was erased from series after the backup (`wattveil admin series erase`)."
+    )
     if done.missing_profiles:
         lines.append(f"Put back into profiles/: {', '.join(done.missing_profiles)}")
     if done.missing_bundles:

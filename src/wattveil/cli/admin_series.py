@@ -11,6 +11,7 @@ import typer
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.cli.admin import LOCAL_SERVER, AsJson, Reason, Url, get, post, print_result
 from wattveil.cli.model_options import model_options
+from wattveil.web.budget_texts import erasure_text
 from wattveil.web.formatting import format_count
 
 EPILOGS = {
@@ -117,10 +118,10 @@ def erase(
     as_json: AsJson = False,
 ) -> None:
     """Delete customers from the private state; keyed hashes and odometers stay."""
-    lines = ids.read_text("utf-8").splitlines()
+    lines = ids.read_text("utf-8-sig").splitlines()
     body = {"customer_ids": [line.strip() for line in lines if line.strip()]}
     erased = post(url, ("datasets", dataset, "series", name, "erase"), body)
-    print_result(erased, "Erased, where they were customers.", as_json=as_json)
+    print_result(erased, erasure_text(excluded=erased["excluded"]), as_json=as_json)
 
 
 def close(

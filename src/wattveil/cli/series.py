@@ -211,13 +211,13 @@ def add(
                 customers, period=period, key=signing, again=again, recluster=recluster
             )
             result = series.result()
-    for one in noted:
-        warned += [str(one.message)]
-        console.print(f"[bold red]Warning:[/] {warned[-1]}", highlight=False)
+    private = [str(one.message) for one in noted if issubclass(one.category, WattveilWarning)]
+    for warning in private:
+        console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
     if as_json:
         record = {"bundle": str(bundle), "period": result.periods[-1]}
-        found = [*warned, result.clipping_warning]
-        typer.echo(json.dumps({**record, **_spent(result, bundle), "warnings": found}))
+        found = {"warnings": [*warned, result.clipping_warning], "private_warnings": private}
+        typer.echo(json.dumps({**record, **_spent(result, bundle), **found}))
     else:
         _show_result(Console(), result, bundle)
         Console().print(f"Published: {plain(str(bundle))}")
@@ -225,7 +225,7 @@ def add(
 
 def _ids(path: Path) -> list[str]:
     """Return the customer ids of a file, one per line."""
-    return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    return [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
 
 
 def _skipped(series: LoadSeries, period: str) -> list[str]:
@@ -277,7 +277,7 @@ def erase(
     secrets: Secrets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete customers from the private state, and refuse them in later periods.
+    """Delete customers from the private state, and exclude them from later periods.
 
     Keyed hashes and used allowances are kept.
 

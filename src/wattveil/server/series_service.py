@@ -3,7 +3,6 @@
 import logging
 import math
 import uuid
-from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,18 +143,18 @@ class SeriesService:
             reason = result.get("refused", "its private state cannot be read or written")
             _LOG.error("erasure from series %s of %s: %s", name, dataset.name, reason)
             raise Problem(Code.NOT_ERASED, reason=reason)
-        self._check_no_later_reading(self.find(dataset, name), result["periods"])
+        if not result["excluded"]:
+            self._check_no_later_reading(self.find(dataset, name))
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
-        return responses.SeriesErasure(erased=True)
+        return responses.SeriesErasure(erased=True, excluded=result["excluded"])
 
     @staticmethod
-    def _check_no_later_reading(found: ReservedSeries, periods: Collection[str]) -> None:
-        """Refuse to confirm an erasure if a period of the ledger was not in the state then.
+    def _check_no_later_reading(found: ReservedSeries) -> None:
+        """Refuse to confirm an erasure without a receipt if a period was begun.
 
-        It was begun and has read its file later, or will: its file may contain the customers.
+        It has read its file later, or will: its file may contain the customers.
         """
-        begun = [one for one in found.periods if one.state is not ReleaseState.FAILED]
-        later = [one.label for one in begun if one.label not in periods]
+        later = [one.label for one in found.periods if one.state is not ReleaseState.FAILED]
         if later:
             reason = (
                 f"the file of {', '.join(later)}, which was added before, may contain them; remove"

@@ -112,3 +112,13 @@ def _too_small_labels(price: Mapping[str, str], left: Mapping[str, str]) -> str:
 def _number_of(more: int) -> str:
     fit = "release of this kind fits" if more == 1 else "releases of this kind fit"
     return f"About {more:,} {fit} into your remaining budget."
+
+
+def erasure_text(*, excluded: bool) -> str:
+    """Return the answer to an erasure from a series: who was a customer is private."""
+    if excluded:
+        return "Erased, where they were customers. Later periods exclude them."
+    return (
+        "The series has no private state yet, so there was nothing to erase, and its first period"
+        " will not exclude them: remove them from its profiles."
+    )

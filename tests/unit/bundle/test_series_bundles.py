@@ -1,5 +1,6 @@
 """Series on disk: bundles that chain, verification, results, refusals, closing."""
 
+import errno
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from tests.series_bundles import (
     with_further_draw,
     without_eta,
 )
-from wattveil.bundle import keys, published_series
+from wattveil.bundle import keys, published_series, series_erasure
 from wattveil.bundle.keys import sign
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.release_tables import read_bundle
@@ -874,9 +875,44 @@ def test_erased_customers_are_excluded_until_they_return(tmp_path: Path) -> None
         series.add(quarter(4))
     assert holders(series, ids[1:3]) == []
     assert series.verify().accepted
+    before = first.receipt.read_text()
+    for other in (None, "[]", before.replace("erased", "returned", 1)):
+        first.receipt.unlink() if other is None else first.receipt.write_text(other)
+        with pytest.raises(InvalidFileError, match="the receipts that the last erasure left"):
+            series.add(quarter(5))
     first.receipt.write_text("[1]")
+    (series.secrets / "series.erasures").unlink()
     with pytest.raises(InvalidFileError, match="receipts of erasures"):
         series.add(quarter(5))
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3, "state"])
+def test_an_erasure_that_is_interrupted_admits_nobody_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int | str
+) -> None:
+    """At each of its writes; a customer who was never in the series is kept out too."""
+    series = some_series(tmp_path, 0)
+    listed = ["household 1", "household 10"]  # the second is in no period before the third
+    assert series.erase([]).erased == 0
+    with monkeypatch.context() as patch:
+        replace_file, calls = series_erasure._replace, iter([1, 2, 3])
+
+        def failing(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        def replace_or_fail(path: Path, text: str) -> None:
+            (failing if next(calls) == fails_at else replace_file)(path, text)
+
+        patch.setattr(series_erasure, "_replace", replace_or_fail)
+        if fails_at == "state":
+            patch.setattr(published_series, "without_records", failing)
+        with pytest.raises(OSError, match="no space left"):
+            series.erase(listed)
+    found = series.erase(listed)
+    assert (found.erased, found.not_found) == (1, 1)
+    with pytest.warns(ErasedCustomersWarning):
+        series.add(quarter(1))
+    assert holders(series, listed) == []
 
 
 def test_a_period_is_released_if_all_its_customers_are_erased(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def check_texts(series: Path, added: dict[str, Any]) -> None:
 
 def check_erasure(place: Path, series: Path) -> None:
     """Ids are counted, and excluded from later periods until they are stated to have returned."""
-    (place / "ids.txt").write_text("household 1\n\n")
+    (place / "ids.txt").write_text("household 1\n\n", "utf-8-sig")  # as editors may save it
     assert "1 id erased. Private receipt" in run("erase", series, place / "ids.txt")
     (place / "ids.txt").write_text("household 1\nhousehold 2\nnobody\n")
     assert "1 id erased; 1 already erased; 1 not found." in run("erase", series, place / "ids.txt")
@@ -84,7 +84,7 @@ def check_erasure(place: Path, series: Path) -> None:
         "not_found": 1,
     }
     receipts = json.loads((series / "private/erasures.json").read_text())
-    assert [len(one["erased"]) for one in receipts] == [1, 1, 0]
+    assert [len(one["erased"]) for one in receipts] == [1, 2, 0], "also one that was not found"
     assert "household" not in (series / "private/erasures.json").read_text()
     assert (series / "private/erasures.json").stat().st_mode & 0o777 == 0o600
     file = place / "1.parquet"
@@ -94,10 +94,10 @@ def check_erasure(place: Path, series: Path) -> None:
     (place / "back.txt").write_text("household 1\n")
     back = ("--returned", place / "back.txt", "--yes")
     added = run_json("add", series, file, "--period", "2027-Q1", *back)
-    assert any("erased customers" in one for one in added["warnings"])
+    assert any("erased customers" in one for one in added["private_warnings"])
     (place / "back.txt").write_text("household 2\n")
     added = run_json("add", series, file, "--period", "2027-Q2", *back)
-    assert not any("erased" in one for one in added["warnings"] if one)
+    assert added["private_warnings"] == []
     (place / "ids.txt").write_text("nobody\n")
     assert "0 ids erased; 1 not found." in run("erase", series, place / "ids.txt", code=1)
 

@@ -117,7 +117,7 @@ class ErasureBody(_Body):
     """Customers to delete from the private state of a series."""
 
     customer_ids: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=200)]],
+        list[Annotated[str, Field(min_length=1, max_length=1000)]],
         Field(min_length=1, max_length=10_000),
     ]
     """Their ids, written as in the profiles."""

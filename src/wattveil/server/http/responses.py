@@ -200,7 +200,7 @@ class Quote(_Response):
     largest_epsilon: str | None
     """Largest epsilon at which such a request is covered by what is left; null if none is."""
     left: Amounts | None
-    """What is left in the accounts that would be charged; null if one is missing or none would."""
+    """What is left in the accounts that would be charged; null if there is no such account."""
     plan: PlanSummary
     """Split of the budget and expected quality."""
 
@@ -292,6 +292,8 @@ class SeriesErasure(_Response):
 
     erased: bool
     """Always true: the state holds no contributions of these ids any more."""
+    excluded: bool
+    """Whether later periods exclude them; false as long as the series has no private state."""
 
 
 class SeriesList(_Response):

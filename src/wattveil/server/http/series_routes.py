@@ -28,6 +28,7 @@ from wattveil.server.http.server_pages import (
 )
 from wattveil.server.series_service import SeriesService
 from wattveil.server.server_state import ServerState
+from wattveil.web.budget_texts import erasure_text
 
 _READ = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
 _STATEMENT = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_FOUND)
@@ -197,10 +198,11 @@ def _add(service: SeriesService, access: Access, form: Form, admin: Principal) -
 
 
 def _erase(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
-    ids = [line.strip() for line in form.text("customer_ids").splitlines() if line.strip()]
+    text = form.text("customer_ids").removeprefix("\ufeff")  # of a file that was pasted
+    ids = [line.strip() for line in text.splitlines() if line.strip()]
     body = validated(ErasureBody, {"customer_ids": ids})
-    service.erase(admin, access.dataset(admin, form.text("dataset")), form.text("series"), body)
-    return "Erased, where they were customers."
+    dataset = access.dataset(admin, form.text("dataset"))
+    return erasure_text(excluded=service.erase(admin, dataset, form.text("series"), body).excluded)
 
 
 def _close(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:

@@ -154,7 +154,7 @@ def erase_customers(task: dict[str, Any]) -> dict[str, object]:
 
     choices = {name: task[name] for name in ("has_begun", "has_stored")}
     home, ids = Path(task["home"]), task["customer_ids"]
-    return {"periods": registered_series.erase_customers(home, ids, **choices)}
+    return {"excluded": registered_series.erase_customers(home, ids, **choices)}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:

@@ -40,6 +40,7 @@ _TRIES = 3
 """Attempts per charge: if the process dies each time, the release is stored as failed."""
 
 _PAUSE_SECONDS = 2.0
+_IN_USE = errno.errorcode[errno.EAGAIN]
 """Pause before a failed write is repeated."""
 
 _STOP_SECONDS = 60.0
@@ -138,9 +139,11 @@ class Worker:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover
                 fields = {"release": f"{charge.journal_id}-{charge.drawn_seq}"}
-                _LOG.error("storing failed: %s", _cause(error), extra={"fields": fields})
+                in_use = isinstance(error, _FolderInUse)  # it has waited for it already
+                level = logging.INFO if in_use else logging.ERROR
+                _LOG.log(level, "storing failed: %s", _cause(error), extra={"fields": fields})
                 self._waiting.put(charge.principal_id, charge)  # still charged, still pending
-                self._stopping.wait(_PAUSE_SECONDS)
+                self._stopping.wait(0.0 if in_use else _PAUSE_SECONDS)
                 continue
             with self._lock:
                 self._known.discard((charge.journal_id, charge.drawn_seq))
@@ -148,15 +151,19 @@ class Worker:
 
     def _compute(self, process: ComputeProcess, charge: Charge, draft: Path) -> str | None:
         started = time.monotonic()
+        is_due = True
         try:
             result = self._computed(process, charge, draft)
             if not result["done"]:
                 raise RuntimeError("the computation failed")
             return result.get("fingerprint")
+        except _FolderInUse:
+            is_due = False  # no row was read: others need not wait
+            raise
         finally:
             # Wait for the next tick, also after a failure.
             spent = time.monotonic() - started
-            self._stopping.wait(-spent % self._tick_seconds)
+            self._stopping.wait(-spent % self._tick_seconds if is_due else 0.0)
 
     def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> dict[str, Any]:
         try:
@@ -176,7 +183,7 @@ class Worker:
                 continue
             if (failure := result.get("temporary")) is not None:
                 remove_bundle(draft)
-                raise _TemporaryFailure(failure)
+                raise (_FolderInUse if failure == _IN_USE else _TemporaryFailure)(failure)
             if (refused := result.get("refused")) is not None:
                 _LOG.error("release %d-%d: %s", charge.journal_id, charge.drawn_seq, refused)
             return result
@@ -194,6 +201,10 @@ class _TemporaryFailure(BaseException):
     def __init__(self, cause: str) -> None:
         self.cause = cause
         super().__init__(cause)
+
+
+class _FolderInUse(_TemporaryFailure):
+    """A period has waited for the folder of its series, which a backup or an erasure uses."""
 
 
 def _cause(error: BaseException) -> str:
