@@ -1,7 +1,6 @@
 """Response models of the HTTP API. Routes return them, and OpenAPI is derived from them.
 
-Amounts of privacy are whole numbers of units and can exceed 2^53, so they are sent as text: some
-JSON parsers would round them.
+Amounts of privacy can exceed 2^53, so they are sent as text: some JSON parsers would round them.
 """
 
 from typing import Any, Literal
