@@ -13,7 +13,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.products.request import NO_RULE
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset, file_inside, has_file
-from wattveil.server.http import responses
+from wattveil.server.http import series_responses
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ErasureBody, PeriodBody, SeriesBody, SeriesPlanBody
 from wattveil.server.ledger.accounts import ReleaseState, read_plan
@@ -45,7 +45,7 @@ class SeriesService:
 
     state: ServerState
 
-    def open(self, admin: Principal, dataset: Dataset, body: SeriesBody) -> responses.Series:
+    def open(self, admin: Principal, dataset: Dataset, body: SeriesBody) -> series_responses.Series:
         """Charge the whole budget of a series; nothing is released yet."""
         request, uid = body.request(), uuid.uuid4().hex
         self._check(dataset, request)
@@ -61,7 +61,7 @@ class SeriesService:
                 undo.pop_all()
         return self.describe(found, is_admin=True)
 
-    def plan(self, dataset: Dataset, body: SeriesPlanBody) -> responses.SeriesPlan:
+    def plan(self, dataset: Dataset, body: SeriesPlanBody) -> series_responses.SeriesPlan:
         """Return price and expected errors of a series that could be opened; nothing is charged."""
         request = body.request()
         self._check(dataset, request)
@@ -69,12 +69,12 @@ class SeriesService:
         for one in found:
             if not math.isfinite(one["visible_kw_per_year"]):
                 one["visible_kw_per_year"] = None
-        groups = [responses.SeriesGroupPlan(**one) for one in found]
-        return responses.SeriesPlan(price=amounts_text(price_of(request)), groups=groups)
+        groups = [series_responses.SeriesGroupPlan(**one) for one in found]
+        return series_responses.SeriesPlan(price=amounts_text(price_of(request)), groups=groups)
 
     def add(
         self, admin: Principal, dataset: Dataset, name: str, body: PeriodBody
-    ) -> responses.SeriesPeriod:
+    ) -> series_responses.SeriesPeriod:
         """Have a period computed from a file of the data folder; nothing further is charged."""
         if not self.state.lease.is_held:
             raise Problem(Code.UNAVAILABLE)
@@ -96,7 +96,9 @@ class SeriesService:
         begun = SeriesPeriod(charge=charge, label=body.period, state=None)
         return self._period(begun, is_admin=True)
 
-    def close(self, admin: Principal, dataset: Dataset, name: str, reason: str) -> responses.Series:
+    def close(
+        self, admin: Principal, dataset: Dataset, name: str, reason: str
+    ) -> series_responses.Series:
         """End a series, and delete its private state; what it reserved stays charged."""
         before = self.find(dataset, name)
         self.state.ledger.end_series(dataset.name, name, reason=reason, by=admin.name)
@@ -123,7 +125,7 @@ class SeriesService:
 
     def erase(
         self, admin: Principal, dataset: Dataset, name: str, body: ErasureBody
-    ) -> responses.SeriesErasure:
+    ) -> series_responses.SeriesErasure:
         """Delete customers from the private state of a series, and log that it was done."""
         found = self.find(dataset, name)
         if found.ended is not None:
@@ -146,7 +148,7 @@ class SeriesService:
         if not result["excluded"]:
             self._check_no_later_reading(self.find(dataset, name))
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
-        return responses.SeriesErasure(erased=True, excluded=result["excluded"])
+        return series_responses.SeriesErasure(erased=True, excluded=result["excluded"])
 
     @staticmethod
     def _check_no_later_reading(found: ReservedSeries) -> None:
@@ -179,7 +181,7 @@ class SeriesService:
             raise InvalidParameterError("series", "one of this data set", name)
         return found
 
-    def all_of(self, principal: Principal, dataset: Dataset) -> list[responses.Series]:
+    def all_of(self, principal: Principal, dataset: Dataset) -> list[series_responses.Series]:
         """Return the series of a data set, in the order in which they were opened."""
         is_admin = principal.kind is PrincipalKind.ADMIN
         with self.state.ledger.reading() as connection:
@@ -194,9 +196,9 @@ class SeriesService:
             raise Problem(Code.NOT_FOUND)
         return found
 
-    def describe(self, found: ReservedSeries, *, is_admin: bool) -> responses.Series:
+    def describe(self, found: ReservedSeries, *, is_admin: bool) -> series_responses.Series:
         """Return what may be said of a series; names of files to administrators alone."""
-        return responses.Series(
+        return series_responses.Series(
             dataset=found.dataset,
             name=found.name,
             request=dict(found.plain_request),
@@ -207,9 +209,9 @@ class SeriesService:
             periods=[self._period(one, is_admin=is_admin) for one in found.periods],
         )
 
-    def _period(self, one: SeriesPeriod, *, is_admin: bool) -> responses.SeriesPeriod:
+    def _period(self, one: SeriesPeriod, *, is_admin: bool) -> series_responses.SeriesPeriod:
         state = shown_state(self.state.ledger, one)
-        found = responses.SeriesPeriod(period=one.label, release=one.id, state=state)
+        found = series_responses.SeriesPeriod(period=one.label, release=one.id, state=state)
         missing = self._missing_file(one) if is_admin else ""
         return found.model_copy(update={"missing_file": missing}) if missing else found
 

@@ -15,20 +15,20 @@ from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.journal import EntryKind
 
 
-class _Response(BaseModel):
+class ResponseModel(BaseModel):
     """Base of all response models: no field but those that are declared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Health(_Response):
+class Health(ResponseModel):
     """State of the server."""
 
     status: Literal["ok"]
     """Always ok: a server that cannot compute releases answers with a problem."""
 
 
-class Ready(_Response):
+class Ready(ResponseModel):
     """Readiness of the server."""
 
     status: Literal["ok", "degraded"]
@@ -37,7 +37,7 @@ class Ready(_Response):
     """The components that fail, without the database and the key: then it is a problem."""
 
 
-class Me(_Response):
+class Me(ResponseModel):
     """Principal that a token belongs to."""
 
     name: str
@@ -49,7 +49,7 @@ class Me(_Response):
 # --- data sets, budgets and quotes ----------------------------------------------------------------
 
 
-class ProfileGrid(_Response):
+class ProfileGrid(ResponseModel):
     """Time grid of the profiles of a data set."""
 
     minutes: int
@@ -77,14 +77,14 @@ class Dataset(PublicChoices):
     """Time grid of its profiles."""
 
 
-class Datasets(_Response):
+class Datasets(ResponseModel):
     """Data sets."""
 
     datasets: list[Dataset]
     """Data sets for which the principal has an account, by name; for administrators all."""
 
 
-class Amounts(_Response):
+class Amounts(ResponseModel):
     """Amounts of the four measures of the ledger, in whole units, as text."""
 
     rho: str
@@ -97,7 +97,7 @@ class Amounts(_Response):
     """Of integer grids; 10¹² units are 1."""
 
 
-class Account(_Response):
+class Account(ResponseModel):
     """Caps of an account, and what was spent."""
 
     epsilon_cap: str
@@ -121,14 +121,14 @@ class NamedAccount(Account):
     """Tier of the account."""
 
 
-class Accounts(_Response):
+class Accounts(ResponseModel):
     """Accounts of a data set."""
 
     accounts: list[NamedAccount]
     """By tier and principal."""
 
 
-class Budget(_Response):
+class Budget(ResponseModel):
     """Accounts that pay for the releases of a principal."""
 
     tier: Tier
@@ -141,7 +141,7 @@ class Budget(_Response):
     """Account of the principal; null if there is none."""
 
 
-class BudgetSet(_Response):
+class BudgetSet(ResponseModel):
     """Account whose cap was set."""
 
     dataset: str
@@ -152,7 +152,7 @@ class BudgetSet(_Response):
     """Name of the principal; null for the account of the data set."""
 
 
-class Closed(_Response):
+class Closed(ResponseModel):
     """Data set that was closed."""
 
     dataset: str
@@ -161,7 +161,7 @@ class Closed(_Response):
     """Always true."""
 
 
-class AlreadyPaid(_Response):
+class AlreadyPaid(ResponseModel):
     """Whether the same request was charged before."""
 
     dataset: bool
@@ -170,7 +170,7 @@ class AlreadyPaid(_Response):
     """By this principal: then nothing is charged."""
 
 
-class MoreOfThisKind(_Response):
+class MoreOfThisKind(ResponseModel):
     """How often a price can still be paid."""
 
     dataset: int
@@ -179,7 +179,7 @@ class MoreOfThisKind(_Response):
     """From the account of the principal."""
 
 
-class Quote(_Response):
+class Quote(ResponseModel):
     """Price and expected quality of a release; nothing is charged."""
 
     dataset: str
@@ -207,7 +207,7 @@ class Quote(_Response):
 # --- releases -------------------------------------------------------------------------------------
 
 
-class Release(_Response):
+class Release(ResponseModel):
     """State of a release."""
 
     id: str
@@ -232,84 +232,14 @@ class Release(_Response):
     """Names of its tables; sent for one release by its id, once its state is ok."""
 
 
-class SeriesPeriod(_Response):
-    """Period of a series."""
-
-    period: str
-    """Its name, such as 2026-Q3."""
-    release: str
-    """Identifier of its release."""
-    state: Literal["computing", "ok", "failed"]
-    """A period that failed is not released: it can be added again."""
-    missing_file: str = ""
-    """To administrators: the file that it waits for, if that is not in the folder of profiles."""
-
-
-class Series(_Response):
-    """Series of periods under one budget."""
-
-    dataset: str
-    """Name of the data set that was charged."""
-    name: str
-    """Name of the series."""
-    request: dict[str, Any]
-    """Every choice, defaults filled in."""
-    price: Amounts
-    """What was charged for all periods."""
-    opened_at: str
-    """Time of the charge, in UTC."""
-    opened_by: str
-    """Administrator who opened it."""
-    closed: str | None
-    """Why it was closed; null while it is open."""
-    periods: list[SeriesPeriod]
-    """Those that were begun, in order."""
-
-
-class SeriesGroupPlan(_Response):
-    """Expected accuracy for a group of so many customers."""
-
-    customers: int
-    """Public number of customers."""
-    level_error: float
-    """Standard error of an hour of the mean day in the last period, relative to typical load."""
-    visible_kw_per_year: float | None
-    """Change per year that would be found in 80 % of all series; null below two years."""
-
-
-class SeriesPlan(_Response):
-    """What a series would cost, and what it would show: computed from public numbers."""
-
-    price: Amounts
-    """What opening it charges to the data set, for all periods."""
-    groups: list[SeriesGroupPlan]
-    """One for each number of customers."""
-
-
-class SeriesErasure(_Response):
-    """Answer to an erasure; how many of the ids were customers is private."""
-
-    erased: bool
-    """Always true: the state holds no contributions of these ids any more."""
-    excluded: bool
-    """Whether later periods exclude them; false as long as the series has no private state."""
-
-
-class SeriesList(_Response):
-    """Series of a data set."""
-
-    series: list[Series]
-    """In the order in which they were opened."""
-
-
-class Releases(_Response):
+class Releases(ResponseModel):
     """Releases that a principal may read."""
 
     releases: list[Release]
     """The newest first, at most as many as `limit`."""
 
 
-class Shared(_Response):
+class Shared(ResponseModel):
     """Reader with whom a release was shared."""
 
     id: str
@@ -318,7 +248,7 @@ class Shared(_Response):
     """Name of a principal, or * for all principals."""
 
 
-class Finding(_Response):
+class Finding(ResponseModel):
     """Check of a bundle."""
 
     check: str
@@ -329,7 +259,7 @@ class Finding(_Response):
     """What was found."""
 
 
-class NotRun(_Response):
+class NotRun(ResponseModel):
     """Check of a bundle that was not run."""
 
     check: str
@@ -340,7 +270,7 @@ class NotRun(_Response):
     """What the reader can do."""
 
 
-class BundleVerification(_Response):
+class BundleVerification(ResponseModel):
     """Verification of a bundle, without its data."""
 
     accepted: bool
@@ -362,7 +292,7 @@ class BundleVerification(_Response):
 # --- administration -------------------------------------------------------------------------------
 
 
-class Entry(_Response):
+class Entry(ResponseModel):
     """Entry of the ledger. Amounts are whole numbers of units."""
 
     journal_id: int
@@ -403,14 +333,14 @@ class Entry(_Response):
     """Hash of this entry."""
 
 
-class Entries(_Response):
+class Entries(ResponseModel):
     """Entries of the ledger."""
 
     entries: list[Entry]
     """In order, at most 1000."""
 
 
-class PrincipalRecord(_Response):
+class PrincipalRecord(ResponseModel):
     """Principal: an administrator or an analyst."""
 
     name: str
@@ -421,14 +351,14 @@ class PrincipalRecord(_Response):
     """Time at which it was disabled, in UTC."""
 
 
-class Principals(_Response):
+class Principals(ResponseModel):
     """All principals."""
 
     principals: list[PrincipalRecord]
     """By name."""
 
 
-class PrincipalEvent(_Response):
+class PrincipalEvent(ResponseModel):
     """Administrative action on a principal."""
 
     at: str
@@ -441,7 +371,7 @@ class PrincipalEvent(_Response):
     """Principal concerned."""
 
 
-class PrincipalEvents(_Response):
+class PrincipalEvents(ResponseModel):
     """Administrative actions on principals."""
 
     events: list[PrincipalEvent]
@@ -455,7 +385,7 @@ class NewPrincipal(Me):
     """Shown once."""
 
 
-class NewToken(_Response):
+class NewToken(ResponseModel):
     """Further token of a principal."""
 
     name: str
@@ -464,7 +394,7 @@ class NewToken(_Response):
     """Shown once."""
 
 
-class TokenRecord(_Response):
+class TokenRecord(ResponseModel):
     """Valid token of a principal; its text is not stored."""
 
     id: int
@@ -475,14 +405,14 @@ class TokenRecord(_Response):
     """Time until which it is valid, in UTC."""
 
 
-class Tokens(_Response):
+class Tokens(ResponseModel):
     """Valid tokens of a principal."""
 
     tokens: list[TokenRecord]
     """The newest first. Those of 8 hours are sessions of an identity provider."""
 
 
-class Revoked(_Response):
+class Revoked(ResponseModel):
     """Principal whose tokens were revoked."""
 
     name: str
@@ -491,7 +421,7 @@ class Revoked(_Response):
     """Number of tokens that were valid."""
 
 
-class Disabled(_Response):
+class Disabled(ResponseModel):
     """Principal that was disabled."""
 
     name: str

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
 from wattveil.server.auth.sessions import Sessions
-from wattveil.server.http import responses
+from wattveil.server.http import series_responses
 from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
 from wattveil.server.http.problems import COMMON_PROBLEMS, Code, Problem, problem_responses
 from wattveil.server.http.requests import (
@@ -46,10 +46,10 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
     @routes.get("/datasets/{dataset}/series", response_model_exclude_unset=True, responses=_READ)
     def list_series(
         dataset: str, principal: Annotated[Principal, authenticated]
-    ) -> responses.SeriesList:
+    ) -> series_responses.SeriesList:
         """List the series of a data set, with their periods: each period is a release."""
         found = service.all_of(principal, access.dataset(principal, dataset))
-        return responses.SeriesList(series=found)
+        return series_responses.SeriesList(series=found)
 
     @routes.get("/datasets/{dataset}/series/{series}/closed.json", responses=_STATEMENT)
     def read_statement(
@@ -67,21 +67,21 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
     )
     def open_series(
         dataset: str, body: SeriesBody, admin: Annotated[Principal, administrator]
-    ) -> responses.Series:
+    ) -> series_responses.Series:
         """Open a series: its whole budget, for all periods, is charged to the data set at once."""
         return service.open(admin, access.dataset(admin, dataset), body)
 
     @routes.post("/admin/datasets/{dataset}/series/plan", responses=_CHANGE)
     def plan_series(
         dataset: str, body: SeriesPlanBody, admin: Annotated[Principal, administrator]
-    ) -> responses.SeriesPlan:
+    ) -> series_responses.SeriesPlan:
         """Show what a series would cost and show, from public numbers; nothing is charged."""
         return service.plan(access.dataset(admin, dataset), body)
 
     @routes.post("/admin/datasets/{dataset}/series/{series}/erase", responses=_ERASE)
     def erase_customers(
         dataset: str, series: str, body: ErasureBody, admin: Annotated[Principal, administrator]
-    ) -> responses.SeriesErasure:
+    ) -> series_responses.SeriesErasure:
         """Delete customers from the private state of a series; keyed hashes and odometers stay."""
         return service.erase(admin, access.dataset(admin, dataset), series, body)
 
@@ -93,7 +93,7 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
     )
     def add_period(
         dataset: str, series: str, body: PeriodBody, admin: Annotated[Principal, administrator]
-    ) -> responses.SeriesPeriod:
+    ) -> series_responses.SeriesPeriod:
         """Release a period of a series from a file of the data folder; nothing is charged."""
         return service.add(admin, access.dataset(admin, dataset), series, body)
 
@@ -104,7 +104,7 @@ def series_routes(state: ServerState, access: Access) -> APIRouter:
     )
     def close_series(
         dataset: str, series: str, body: ReasonBody, admin: Annotated[Principal, administrator]
-    ) -> responses.Series:
+    ) -> series_responses.Series:
         """Close a series, and delete its private state. Its releases stay readable."""
         return service.close(admin, access.dataset(admin, dataset), series, body.reason)
 
