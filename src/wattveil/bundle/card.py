@@ -7,6 +7,8 @@ from typing import Any
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts, label_warnings
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.replaced_data import inference_sentence
+from wattveil.privacy.guarantee import Guarantee
 from wattveil.products.request import NOT_STATED
 from wattveil.release.weak_guarantees import choice_warnings, guarantee_warnings
 from wattveil.web.formatting import escape_markdown
@@ -21,7 +23,7 @@ Readings: {period}.
 
 ## Privacy guarantee
 
-{warning}{guarantee_text}
+{warning}{guarantee_text}{inferences}
 
 {weaknesses}{verification}
 
@@ -85,6 +87,7 @@ def card_text(manifest: Manifest) -> str:
         period=period_text(manifest),
         warning="".join(f"**{line}**\n\n" for line in choice_banners(manifest)),
         guarantee_text=manifest["guarantee_text"],
+        inferences=f" {inference_sentence(Guarantee.from_json(manifest['guarantee']))}".rstrip(),
         weaknesses="".join(f"**Warning:** {line}\n\n" for line in all_warnings(manifest)),
         verification=_verification_text(manifest),
         noise=noise_text(manifest),
@@ -136,7 +139,7 @@ def noise_text(manifest: Manifest) -> str:
             "Centroids contain random noise whose size was computed from the data. Labels that the"
             " removal of any one customer leaves unchanged contain none."
         )
-    return "All numbers contain random noise that protects individual customers."
+    return "All numbers contain random noise."
 
 
 def _verification_text(manifest: Manifest) -> str:

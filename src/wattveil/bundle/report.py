@@ -21,6 +21,7 @@ from wattveil.bundle.card import (
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_texts
 from wattveil.bundle.manifest import Manifest, choice_of
+from wattveil.bundle.replaced_data import inference_sentence
 from wattveil.bundle.statistical_bias import INCLUDED, NOISE
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.group_labels import labelled, request_labels
@@ -86,6 +87,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         ],
         cumulative=sentences(manifest["cumulative"]),
         citation=cited,
+        contact="" if manifest["contact"] == NOT_STATED else manifest["contact"],
         software=software,
     )
 
@@ -110,6 +112,7 @@ def _plain_guarantee(guarantee: Guarantee) -> str:
         f"Including or excluding the data of one {guarantee.unit} changes the"
         f" probability of any result in this report by a factor of at most {factor}"
         f" (epsilon {guarantee.epsilon:g}), plus at most {guarantee.delta:g} (delta)."
+        f" {inference_sentence(guarantee)}"
     )
 
 

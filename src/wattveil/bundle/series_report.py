@@ -7,7 +7,9 @@ import numpy as np
 from plotly.graph_objects import Figure
 
 from wattveil.arrays import Floats
+from wattveil.bundle.replaced_data import inference_sentence
 from wattveil.bundle.series_result import SeriesResult
+from wattveil.privacy.guarantee import Guarantee
 from wattveil.products.curve_figures import common_limits
 from wattveil.products.group_labels import group_labels
 from wattveil.web.charts import (
@@ -19,7 +21,7 @@ from wattveil.web.charts import (
     new_figure,
 )
 from wattveil.web.curves import slot_labels
-from wattveil.web.formatting import format_share
+from wattveil.web.formatting import format_share, format_upper_bound
 from wattveil.web.pages import PageTable, render_file
 from wattveil.web.svg_charts import HOLLOW
 
@@ -58,10 +60,11 @@ def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
     return render_file(
         "series_report.html",
         manifest=manifest,
+        inferences=inference_sentence(Guarantee.from_json(guarantee)),
         facts=[
             (f"{manifest['period']} of {manifest['periods']}", f"period {manifest['label']}"),
             (guarantee["epsilon"], f"epsilon of all periods, at delta {guarantee['delta']}"),
-            (f"{float(accrued['epsilon']):.3g}", "epsilon of the periods so far"),
+            (format_upper_bound(float(accrued["epsilon"]), 4), "epsilon of the periods so far"),
             (format_share(1.0 - share, 0), "of the privacy cost (rho) left for later periods"),
         ],
         levels=[*_levels(result)],

@@ -114,7 +114,7 @@ def _unknown_because(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -
     if selection == ALL_CUSTOMERS_SELECTED:
         return ""
     if selection == NOT_STATED:
-        reason = "this release does not state how customers were selected (`--selection`)"
+        reason = "this release does not state how customers were selected (--selection)"
     elif manifest["request"]["levels"]:
         reason = (
             "this release is by group: it is computed from the variation of synthetic customers,"
@@ -170,7 +170,10 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
 def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
     """Return the share of all meters that the release covers."""
     whole, value = _all_meters(manifest), None
-    basis = "not known: all_meters is not stated, or no number of customers was released"
+    basis = (
+        "not known: the number of all meters is not stated (--all-meters), or no number of"
+        " customers was released"
+    )
     if "groups" in tables and math.isfinite(whole):
         counts = np.nan_to_num(tables["groups"].column("customers"))
         value = min(float(counts.sum()) / whole, 1.0)

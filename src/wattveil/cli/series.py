@@ -38,7 +38,7 @@ from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.charts import TWO_SIDED_95
-from wattveil.web.formatting import format_count
+from wattveil.web.formatting import format_count, format_upper_bound
 
 EPILOGS = {
     "init": (
@@ -469,8 +469,9 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
         _show_segments(console, result)
     spent = _spent(result, newest)
     console.print(
-        f"Spent so far: epsilon {spent['accrued_epsilon']:.3g} of {spent['epsilon']:g}. Left for"
-        f" later periods: {100.0 * spent['rho_left']:.0f} % of the privacy cost (rho).",
+        f"Spent so far: epsilon {format_upper_bound(spent['accrued_epsilon'], 4)} of"
+        f" {spent['epsilon']:g}. Left for later periods:"
+        f" {100.0 * spent['rho_left']:.0f} % of the privacy cost (rho).",
         highlight=False,
     )
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from wattveil.bundle.replaced_data import inference_sentence, replace_one
 from wattveil.bundle.total_loss import CountedRelease, TotalLoss, read_cost, total_loss
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.terminal import plain, refusals
@@ -65,11 +66,20 @@ def _record(found: TotalLoss) -> dict[str, object]:
         "delta": found.guarantee.delta,
         "factor": format_factor(found.epsilon),
         "neighbours": found.guarantee.neighbours.value,
+        "replace_one": _replace_one_record(found),
         "unit": found.guarantee.unit.value,
         "warnings": list(found.warnings),
         "counted": [one.to_json() for one in found.counted],
         "not_counted": [one.to_json() for one in found.not_counted],
     }
+
+
+def _replace_one_record(found: TotalLoss) -> dict[str, float] | None:
+    """Return the total for inferences about the value of data; None if no bound follows."""
+    other = replace_one(found.guarantee)
+    if other is None:
+        return None
+    return {"epsilon": other.epsilon, "delta": other.delta}
 
 
 def _show(console: Console, found: TotalLoss) -> None:
@@ -92,8 +102,7 @@ def _show(console: Console, found: TotalLoss) -> None:
     console.print(
         f"Adding or removing all data of one {found.guarantee.unit.value} changes the probability"
         f" of {results} by a factor of at most {format_factor(found.epsilon)}, plus at most"
-        f" {delta}."
-        " For inferences about the value of the data, use twice the epsilon.",
+        f" {delta}. {inference_sentence(found.guarantee)}",
         highlight=False,
     )
     console.print(_ASSUMED, highlight=False)

@@ -480,7 +480,7 @@ DERIVED = {
     ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
     ("manifest", "variant_text"): _Derived("variant", variant_text),
     ("manifest", "neighbours_text"): _Derived("guarantee", neighbours_text),
-    ("manifest", "erasure_text"): _Derived("guarantee", erasure_text),
+    ("manifest", "erasure_text"): _Derived("guarantee, request.real_ids", erasure_text),
     ("manifest", "overlap_text"): _Derived("variant, composition", overlap_text),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived(

@@ -6,9 +6,9 @@ The manifest of the instance tier states charges only: its sensitivity and noise
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wattveil.errors import InvalidParameterError
+from wattveil.bundle.replaced_data import bound_text, replace_one
 from wattveil.privacy.guarantee import Guarantee, Tier
-from wattveil.web.formatting import format_count, format_upper_bound
+from wattveil.web.formatting import format_count
 
 
 def mechanisms_of(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -80,8 +80,14 @@ def neighbours_text(manifest: Mapping[str, Any]) -> str:
 
 def erasure_text(manifest: Mapping[str, Any]) -> str:
     """Return what a published release means for a customer who objects or asks for erasure."""
-    text = "A published release is not recomputed if a customer objects or asks for erasure"
     stated = Guarantee.from_json(manifest["guarantee"])
+    if manifest.get("request", {}).get("real_ids", False):
+        return (
+            "The table labels names each listed customer by its real id. If a customer objects or"
+            " asks for erasure, the release is to be withdrawn; copies that others hold cannot be"
+            " recalled."
+        )
+    text = "A published release is not recomputed if a customer objects or asks for erasure"
     if stated.tier is not Tier.GLOBAL:
         return (
             f"{text}. No bound holds for what it reveals of that customer: in the instance tier the"
@@ -95,14 +101,12 @@ def erasure_text(manifest: Mapping[str, Any]) -> str:
 
 def _replaced_text(stated: Guarantee) -> str:
     """Return the replace-one guarantee that follows by group privacy, or that none follows."""
-    try:
-        other = stated.as_replace_one()
-    except InvalidParameterError:  # (1 + e^epsilon) delta is 1 or more, which bounds nothing
+    other = replace_one(stated)
+    if other is None:
         return (
             "group privacy gives no guarantee at this epsilon and delta: delta would be 1 or more"
         )
-    delta = float(format_upper_bound(other.delta))  # below 1, so without separators
-    return f"the guarantee is epsilon {other.epsilon} at delta {delta:g}"
+    return f"the guarantee is {bound_text(other)}"
 
 
 def overlap_text(manifest: Mapping[str, Any]) -> str:

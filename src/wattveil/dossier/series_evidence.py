@@ -13,6 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
+from wattveil.bundle.replaced_data import inference_sentence
 from wattveil.bundle.series_bundle import (
     DAYS_CHECKED,
     Manifest,
@@ -264,9 +265,8 @@ def _series_fields(manifests: Sequence[Manifest], result: SeriesResult) -> dict[
         "A reader of all periods learns no more about one customer than the guarantee of the whole"
         " series permits: the data of one customer in all periods together change the probability"
         f" of any published result by a factor of at most {factor} (e^{guarantee.epsilon:g}), plus"
-        f" at most {guarantee.delta:g}. For inferences about the value of the data, use twice the"
-        " epsilon. Differences between periods are covered, also if the reader"
-        " knows everything about all other customers"
+        f" at most {guarantee.delta:g}. {inference_sentence(guarantee)} Differences between periods"
+        " are covered, also if the reader knows everything about all other customers"
     )
     rows = [
         {

@@ -196,6 +196,8 @@ def test_the_summary_states_the_guarantee(whole: Path) -> None:
     """Factor, epsilon and delta in words."""
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
+    assert "the value of these data, the bound is epsilon 8 at delta 5.56e-05" in first
+    assert "the bound is epsilon 8 at delta 5.56e-05" in card_text(read_manifest(whole))
 
 
 def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_bundle_has_intervals_of_the_population(whole: Path, manifest: Manifes
         bundle.population_intervals()
     assert str(caught.value) == (
         "the sampling error is not known, because this release does not state how customers were"
-        " selected (`--selection`)"
+        " selected (--selection)"
     )
     sampled = {**manifest, "selection": "random sample"}
     vars(bundle)["manifest"] = sampled

@@ -22,7 +22,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.request import ReleaseRequest
-from wattveil.web.formatting import format_factor
+from wattveil.web.formatting import format_factor, format_upper_bound
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
 
@@ -74,6 +74,11 @@ def test_labels_and_series_add_up(whole: Path, plain_release: Path, series: Path
         assert one["published_at"][:10] in row
     assert found["factor"] == format_factor(found["epsilon"])  # one rule of rounding
     assert f"factor of at most {found['factor']}, plus at most 1e-06" in output
+    epsilon = total_loss(parts).guarantee.epsilon
+    replaced = found["replace_one"]
+    assert replaced["epsilon"] == 2.0 * epsilon
+    assert replaced["delta"] == pytest.approx((1.0 + math.exp(epsilon)) * 1e-6)
+    assert f"the bound is epsilon {format_upper_bound(replaced['epsilon'], 4)} at" in output
 
 
 def test_one_release_has_its_own_epsilon(whole: Path, series: Path) -> None:

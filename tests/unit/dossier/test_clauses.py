@@ -127,6 +127,16 @@ def test_no_guarantee_continues_after_an_erasure_in_the_instance_tier(counted: F
     assert "No bound holds" in instance.text
 
 
+def test_a_release_under_real_ids_is_withdrawn(counted: Files) -> None:
+    """Its labels name customers, so the guarantee does not answer an objection."""
+    evidence = counted.evidence()
+    evidence.manifest["request"]["real_ids"] = True
+    found = evidence.field("manifest", "erasure_text")
+    assert isinstance(found, Field)
+    assert "withdrawn" in found.text
+    assert "not recomputed" not in found.text
+
+
 def test_a_quantity_has_one_row_of_accuracy(counted: Files) -> None:
     """Expected and achieved beside each other."""
     rows = counted.evidence().field("manifest", "quality")
@@ -141,7 +151,7 @@ def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files)
     texts = ("variant_text", "neighbours_text", "published_text")
     before = [evidence.field("manifest", name) for name in texts]
     assert isinstance(before[1], Field)
-    assert "epsilon 1.0 at delta 2.65e-06" in before[1].text  # (1 + e^0.5) 1e-6
+    assert "epsilon 1 at delta 2.65e-06" in before[1].text  # (1 + e^0.5) 1e-6
     evidence.manifest["variant"] = "instance"
     evidence.manifest["guarantee"]["tier"] = "instance"
     evidence.manifest["products"] = [{"name": "labels"}]
@@ -155,9 +165,9 @@ def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "says"),
     [
-        ("1.0", "1e-06", "epsilon 2.0 at delta 3.72e-06"),  # 3.718..., rounded up
+        ("1.0", "1e-06", "epsilon 2 at delta 3.72e-06"),  # 3.718..., rounded up
         ("14.0", "1e-06", "no guarantee at this epsilon and delta"),  # 1.2026...
-        ("13.0", "1e-06", "epsilon 26.0 at delta 0.443"),
+        ("13.0", "1e-06", "epsilon 26 at delta 0.443"),
         ("800.0", "1e-06", "no guarantee at this epsilon and delta"),
     ],
 )
