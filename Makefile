@@ -150,9 +150,19 @@ $(VENV)/.runtime: $(VENV)/.python pyproject.toml requirements/base.txt
 	@$(PIP) install --no-deps --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+# PySpark is published as a source archive, from which pip makes a wheel for half a minute: beside the installation of the others.
+$(VENV)/.tools: $(VENV)/.runtime requirements/dev.txt
 	@echo "==> installing what the tests and checks need (about a minute)"
-	@$(PIP) install $(LAZY) --requirement requirements/dev.txt
+	@grep -v '^pyspark==' requirements/dev.txt | $(PIP) install $(LAZY) --requirement /dev/stdin
+	@touch $@
+
+$(VENV)/.spark: requirements/dev.txt | $(VENV)/.runtime
+	@echo "==> making a wheel of PySpark"
+	@grep '^pyspark==' requirements/dev.txt | $(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels --requirement /dev/stdin
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.tools $(VENV)/.spark
+	@if [ -d $(VENV)/wheels ]; then $(PIP) install $(LAZY) --no-deps $(VENV)/wheels/*.whl && rm -r $(VENV)/wheels; fi
 	@touch $@
 
 # Tests of pages, Spark and the ledger use Chromium, Java and PostgreSQL of the distribution. apt runs once at a time.
