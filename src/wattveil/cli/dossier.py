@@ -84,7 +84,7 @@ def dossier(
         str | None,
         typer.Option(
             help="For labels under real ids: who approved their publication; stated in the"
-            " dossier. Without it, real ids are a conflict under the standard ico.",
+            " dossier. Without it, real ids are a conflict under gdpr and ico.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,

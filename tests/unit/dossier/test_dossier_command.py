@@ -248,7 +248,7 @@ def test_what_is_not_surely_public_is_internal(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--standard", "gdpr"], "--standard must be"),
+        (["--standard", "hipaa"], "--standard must be"),
         (["--standard", "ico", "--out", "."], "--out must be a new folder"),
         (["--standard", "ico", "--answers", "answers.toml"], "answers.toml"),
         (["--standard", "ico", "--audit", "none.json"], "none.json"),
