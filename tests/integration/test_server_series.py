@@ -67,7 +67,7 @@ task = json.loads(sys.argv[1])
 if sys.argv[2] == "before the commit":
     PendingPeriod.commit = die
 else:
-    registered_series._copy_files = die
+    registered_series.copy_files = die
 print(compute_child.run_task(task))
 """
 
@@ -382,12 +382,12 @@ def test_a_committed_draw_is_used_for_its_own_file_only(
         assert running.finished(begun.json["release"])["state"] == "failed"
 
     with monkeypatch.context() as patch:
-        patch.setattr(registered_series, "_copy_files", broken)
+        patch.setattr(registered_series, "copy_files", broken)
         fail(1, "q1.parquet")
     fail(1, "q2.parquet")
     first = added(running, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(registered_series, "_copy_files", broken)
+        patch.setattr(registered_series, "copy_files", broken)
         fail(2, "q2.parquet")
     (home,) = (one for one in (site.folder / "series").iterdir() if one.is_dir())
     if site.database is None:

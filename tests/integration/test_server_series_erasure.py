@@ -32,6 +32,7 @@ from wattveil.server.http.problems import Code
 from wattveil.server.http.requests import SeriesBody
 from wattveil.server.jobs.worker import Worker
 from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.observe.request_record import current_record
 from wattveil.web.budget_texts import erasure_text
 
@@ -154,6 +155,93 @@ def test_an_erasure_that_finds_no_state_is_not_confirmed(
     assert running.send("POST", where, body).json == ERASED
     assert not copy.exists()
     assert erased(tmp_path / "data") == 1
+
+
+def test_an_older_copy_of_the_state_admits_nobody(running: Running, tmp_path: Path) -> None:
+    """It has the periods of the ledger and lacks an erasure, which has to be repeated."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    add(running, 1)
+    [home] = (path for path in (tmp_path / "data" / "series").iterdir() if path.is_dir())
+    shutil.copytree(home, tmp_path / "older")
+    assert running.send("POST", where, body).json == ERASED
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "older", home)
+    period = {"period": "2026-Q2", "file": "q2.parquet"}
+    for _ in range(2):
+        made = running.send("POST", f"{WHERE}/quarters/periods", period).json
+        assert running.finished(made["release"])["state"] == "failed"
+    assert running.send("POST", where, body).json == ERASED
+    add(running, 2)
+    assert held(tmp_path / "data", "household 5") == 0
+
+
+def test_a_restore_does_not_compute_a_period_without_the_erasures(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits in the backup would be computed before an erasure could be repeated."""
+    data, new = tmp_path / "data", tmp_path / "new"
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    add(running, 1)
+    period = {"period": "2026-Q2", "file": "q2.parquet"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "take", lambda *_: None)
+        made = running.send("POST", f"{WHERE}/quarters/periods", period).json["release"]
+    backup = write_backup(data, None, tmp_path / "backup").out
+    assert running.send("POST", where, body).json == ERASED
+    mark = Path(shutil.copy(data / "ledger.heads", tmp_path / "heads"))
+    restore_backup(backup, new, None, mark=mark)
+    shutil.copytree(data / "profiles", new / "profiles")
+    token = principals.issue_token_locally(new, None, "owner", role=PrincipalKind.ADMIN, days=1)
+    tokens = {"owner": token, "ann": token}
+    for _ in range(2):  # also once the mark was shortened
+        with serving(new, None, tokens=tokens) as again:
+            assert again.finished(made)["state"] == "failed"
+            failing = again.send("POST", f"{WHERE}/quarters/periods", period).json["release"]
+            assert again.finished(failing)["state"] == "failed"
+    with serving(new, None, tokens=tokens) as again:
+        assert again.send("POST", where, body).json == ERASED
+        add(again, 2)
+    assert held(new, "household 5") == 0
+
+
+def test_an_erasure_that_cannot_be_recorded_is_not_confirmed(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A restore would forget it. Fewer than were recorded are an older copy: the log says so."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    add(running, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(HighWaterMark, "record_erasures", failing_touch)
+        told = refused(running.send("POST", where, body), Code.NOT_ERASED).json
+        assert "high-water mark" in told["reason"]
+    [number] = (one.name for one in (running.state.folder / "series").iterdir() if one.is_dir())
+    running.state.ledger.record_erasures(number, 3)
+    assert running.send("POST", where, body).json == ERASED
+    assert "has 2 of 3 erasures" in caplog.text
+    caplog.clear()
+    assert running.send("POST", where, body).json == ERASED
+    assert "erasures" not in caplog.text
+
+
+def test_a_period_that_failed_during_an_erasure_may_have_read_the_customers(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was added after the erasure had found no state: only a second attempt is confirmed."""
+    where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}
+    run_task = Worker.run_task
+
+    def fail_meanwhile(worker: Worker, task: dict[str, Any]) -> dict[str, Any]:
+        result = run_task(worker, task)
+        with monkeypatch.context() as patch:
+            patch.setattr(registered_series, "publish_period", failing_after(publish_period))
+            failed(running, "q1.parquet")
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "run_task", fail_meanwhile)
+        refused(running.send("POST", where, body), Code.NOT_ERASED)
+    assert running.send("POST", where, body).json == ERASED
+    assert held(running.state.folder, "household 5") == 0
 
 
 def failed(running: Running, file: str = "bad.parquet") -> None:
@@ -356,7 +444,7 @@ def test_erasures_that_wait_leave_threads_to_others(
     def wait(*_: object) -> dict[str, object]:
         entered.release()
         assert go_on.wait(600)
-        return {"done": True, "excluded": True}
+        return {"done": True, "erasures": 1}
 
     monkeypatch.setattr(Worker, "run_task", wait)
     where, body = f"{WHERE}/quarters/erase", {"customer_ids": ["household 5"]}

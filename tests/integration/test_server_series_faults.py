@@ -192,7 +192,7 @@ def test_a_draw_whose_file_is_unknown_is_neither_used_nor_repeated(
         raise ValueError
 
     with monkeypatch.context() as patch:
-        patch.setattr(registered_series, "_copy_files", broken)
+        patch.setattr(registered_series, "copy_files", broken)
         failed(running, 1)
     home = home_of(running)
     drawn = (home / "series" / "periods" / "001" / "manifest.json").read_bytes()
@@ -223,7 +223,7 @@ def test_a_draw_is_not_used_for_a_file_with_other_groups(
         raise ValueError
 
     with monkeypatch.context() as patch:
-        patch.setattr(registered_series, "_copy_files", broken)
+        patch.setattr(registered_series, "copy_files", broken)
         failed(running, 1)
     failed(running, 1, file="corrected.parquet")
     assert "drawn from another file" in caplog.text

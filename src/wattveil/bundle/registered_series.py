@@ -18,8 +18,8 @@ stored, so that one that was begun and not completed is drawn again.
 
 import errno
 import fcntl
+import json
 import math
-import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from wattveil.bundle.durable_files import copy_files, force_to_disk, write_note
 from wattveil.bundle.published_series import (
     LoadSeries,
     check_signer,
@@ -40,6 +41,7 @@ from wattveil.bundle.published_series import (
 )
 from wattveil.bundle.registered_profiles import keyed_hash
 from wattveil.bundle.series_bundle import Manifest, read_manifest
+from wattveil.bundle.series_erasure import RECEIPTS
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
 from wattveil.engines.series_folder import SeriesFolder, period_folder
@@ -76,18 +78,18 @@ def expected_accuracy(request: SeriesRequest, *customers: int) -> list[dict[str,
 
 def erase_customers(
     home: Path, customer_ids: Collection[str], *, has_begun: bool, has_stored: bool
-) -> bool:
+) -> int:
     """Delete what the private state holds of these customers, except their odometers.
 
     A period reads its file while it holds the lock. So one that has read these customers is
-    completed first, and they are deleted from its state. Returns whether later periods exclude
-    them: a series without a state has no receipts.
+    completed first, and they are deleted from its state. Returns how many erasures there were:
+    later periods exclude them then. A series without a state has no receipts, and 0 is returned.
     """
     if _may_be_elsewhere(home, has_begun=has_begun, has_stored=has_stored):
         raise PeriodRefusedError("its folder is missing", _RESTORE)
     # Without a lock no period has read a file. None is left where a disk may not be mounted.
     if not (home.exists() or _unfinished(home) or _lock(home).exists()):
-        return False
+        return 0
     with _held_soon(home):
         has_state = home.exists()
         if has_state:
@@ -98,7 +100,13 @@ def erase_customers(
         if not _delete_unfinished(home):
             problem = "an unfinished copy of its folder cannot be deleted"
             raise PeriodRefusedError(problem, "delete it")
-    return has_state
+        return _erasures(home) if has_state else 0
+
+
+def _erasures(home: Path) -> int:
+    """Return how many records the receipts of a series have."""
+    path = home / SERIES / "private" / RECEIPTS
+    return len(json.loads(path.read_text("utf-8"))) if path.exists() else 0
 
 
 def note_unused(home: Path) -> None:
@@ -109,7 +117,7 @@ def note_unused(home: Path) -> None:
     """
     _unused(home).parent.mkdir(mode=0o700, exist_ok=True)
     _unused(home).touch(mode=0o600)
-    _force_to_disk(_unused(home).parent)
+    force_to_disk(_unused(home).parent)
 
 
 def note_new(home: Path) -> None:
@@ -128,7 +136,7 @@ def forget_unused(home: Path) -> None:
     """Delete the note, durably: from now on there may be a state."""
     _unused(home).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        _force_to_disk(_unused(home).parent)
+        force_to_disk(_unused(home).parent)
 
 
 def _may_be_elsewhere(home: Path, *, has_begun: bool, has_stored: bool) -> bool:
@@ -153,16 +161,19 @@ def publish_period(
     fingerprint_key: bytes,
     others: Collection[str],
     stored: Mapping[str, Path],
+    erasures: int,
     recluster: bool,
     key: Ed25519PrivateKey,
     published_at: datetime,
 ) -> str:
     """Write the bundle of a period to a new folder, durably; return the hash of its profiles.
 
-    ``stored`` are the bundles of the periods that the ledger has stored, in their order. A period
-    that was drawn and not stored is used only for the file from which it was drawn. ``others`` are
-    hashes of profiles of other people, whose budget would not be charged. The file is read once:
-    the hash is that of the rows that are released.
+    ``stored`` are the bundles of the periods that the ledger has stored, in their order, and
+    ``erasures`` the number of those that were confirmed: a state that has fewer is an older copy,
+    and would admit customers who were erased. A period that was drawn and not stored is used only
+    for the file from which it was drawn. ``others`` are hashes of profiles of other people, whose
+    budget would not be charged. The file is read once: the hash is that of the rows that are
+    released.
     """
     try:
         with _held(home, seconds=_MAX_WAITING_SECONDS):  # before it reads: see `erase_customers`
@@ -187,13 +198,14 @@ def publish_period(
                 period=period,
                 content=content,
                 stored=stored,
+                erasures=erasures,
             )
     except FileNotFoundError as error:
         if error.filename is None or home not in Path(error.filename).parents:
             raise  # of a disk that is missing, perhaps for a moment
         raise PeriodRefusedError("files of it are missing", _RESTORE) from None
     for path in (*out.rglob("*"), out):
-        _force_to_disk(path)
+        force_to_disk(path)
     return fingerprint
 
 
@@ -206,6 +218,7 @@ def _publish(
     period: str,
     content: str,
     stored: Mapping[str, Path],
+    erasures: int,
 ) -> None:
     """Copy the bundle of a period that is committed, or add it first."""
     series = _opened(home, request, is_new=not stored)
@@ -217,12 +230,17 @@ def _publish(
         _check_drawn_from(home, period, content)
         bundle = series.bundles[-1]
     elif found == due:
-        _note(_drawn_from(home), f"{period} {content}")
+        if (known := _erasures(home)) < erasures:
+            problem = f"it has {known} of {erasures} erasures (an older copy)"
+            raise PeriodRefusedError(
+                problem, "repeat each later erasure, then add the period again"
+            )
+        write_note(_drawn_from(home), f"{period} {content}")
         bundle = add(series)
     else:
         problem = "its periods are not those of the ledger (an older or another copy)"
         raise PeriodRefusedError(problem, _RESTORE)
-    _copy_files(bundle, out)
+    copy_files(bundle, out)
 
 
 def _check_drawn_from(home: Path, period: str, content: str) -> None:
@@ -265,15 +283,6 @@ def _drawn_from(home: Path) -> Path:
     return home / "drawn-from"
 
 
-def _note(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text)
-    _force_to_disk(new)
-    new.replace(path)
-    _force_to_disk(path.parent)
-
-
 def _adding(path: Path, key: bytes) -> tuple[list[str], Callable[..., Path]]:
     """Return keyed hashes of profiles, without and with attributes, and what adds them.
 
@@ -312,7 +321,7 @@ def close_series(
     if _may_be_elsewhere(home, has_begun=has_begun, has_stored=lost or bool(stored)):
         return ClosedSeries(is_deleted=False, is_stated=not stored)
     with _held_soon(home):
-        _note(_closed(home), "")  # a period that waits for the lock must not begin
+        write_note(_closed(home), "")  # a period that waits for the lock must not begin
         is_deleted = _delete_unfinished(home)
         if not home.exists():  # it has no period, unless its folder was lost
             return ClosedSeries(is_deleted, is_stated=not stored)
@@ -320,7 +329,7 @@ def close_series(
         _drawn_from(home).unlink(missing_ok=True)
         for folder in (home / SERIES, home):
             if folder.exists():
-                _force_to_disk(folder)  # a confirmed deletion survives a crash
+                force_to_disk(folder)  # a confirmed deletion survives a crash
         try:
             _state_end(home, reason, stored=stored, lost=lost, key=key)
         except _DAMAGED:
@@ -345,7 +354,7 @@ def delete_unknown(home: Path) -> bool:
     No period can be published from it. Bundles stay: analysts may hold the same ones.
     """
     with _held(home):
-        _note(_closed(home), "")
+        write_note(_closed(home), "")
         return _delete(home)
 
 
@@ -368,7 +377,7 @@ def _delete_unfinished(home: Path) -> bool:
             with suppress(OSError):
                 path.unlink()
     if found:
-        _force_to_disk(home.parent)
+        force_to_disk(home.parent)
     return not any(path.exists() for path in found)
 
 
@@ -463,33 +472,13 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
         new.mkdir(mode=0o700, exist_ok=True)
         for unfinished in new.iterdir():
             shutil.rmtree(unfinished)
-        _force_to_disk(home.parent)
+        force_to_disk(home.parent)
         forget_unused(home)  # after the folder is made: one of the two is always there
         LoadSeries.begin(new / SERIES, request, secrets=new / SECRETS)
         new.rename(home)
-        _force_to_disk(home.parent)
+        force_to_disk(home.parent)
     forget_unused(home)  # which a restore may have left
     series = LoadSeries(home / SERIES, secrets=home / SECRETS)
     if series.request != request:
         raise PeriodRefusedError("it has other choices", _RESTORE)
     return series
-
-
-def _copy_files(source: Path, target: Path) -> None:
-    """Copy a folder; an error keeps its number, which `shutil.copytree` would drop."""
-    target.mkdir()
-    for path in sorted(source.rglob("*")):
-        copy = target / path.relative_to(source)
-        if path.is_dir():
-            copy.mkdir()
-        else:
-            shutil.copyfile(path, copy)
-
-
-def _force_to_disk(path: Path) -> None:
-    """Force a file, or the entries of a folder, to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -112,7 +112,8 @@ def restore(
     were = "was" if done.tokens_revoked == 1 else "were"
     lines.append(f"{number} {were} revoked; issue new ones with `wattveil admin token`.")
     lines.append(
-        "Repeat what was erased from series after the backup (`wattveil admin series erase`)."
+        "Repeat each erasure from a series after the backup (`wattveil admin series erase`):"
+        " periods of the series fail until then."
     )
     if done.missing_profiles:
         lines.append(f"Put back into profiles/: {', '.join(done.missing_profiles)}")

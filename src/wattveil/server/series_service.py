@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wattveil.bundle import registered_series
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, LedgerUnavailableError
 from wattveil.products.request import NO_RULE
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset, file_inside, has_file
@@ -145,18 +145,34 @@ class SeriesService:
             reason = result.get("refused", "its private state cannot be read or written")
             _LOG.error("erasure from series %s of %s: %s", name, dataset.name, reason)
             raise Problem(Code.NOT_ERASED, reason=reason)
-        if not result["excluded"]:
-            self._check_no_later_reading(self.find(dataset, name))
+        if result["erasures"]:
+            self._record_erasures(found, result["erasures"])
+        else:
+            self._check_no_later_reading(self.find(dataset, name), found)
         security_event(SecurityEvent.SERIES_ERASURE, admin.name, about=dataset.name, series=name)
-        return series_responses.SeriesErasure(erased=True, excluded=result["excluded"])
+        return series_responses.SeriesErasure(erased=True, excluded=result["erasures"] > 0)
+
+    def _record_erasures(self, found: ReservedSeries, count: int) -> None:
+        """Record an erasure where no restore of a backup forgets it, before it is confirmed."""
+        try:
+            self.state.ledger.record_erasures(found.id, count)
+            due = self.state.ledger.erasures_of(found.id)
+        except (LedgerUnavailableError, OSError):
+            reason = "the high-water mark cannot be written or read"
+            raise Problem(Code.NOT_ERASED, reason=reason) from None
+        if count < due:
+            text = "series %s of %s has %d of %d erasures: repeat the others"
+            _LOG.warning(text, found.name, found.dataset, count, due)
 
     @staticmethod
-    def _check_no_later_reading(found: ReservedSeries) -> None:
+    def _check_no_later_reading(found: ReservedSeries, before: ReservedSeries) -> None:
         """Refuse to confirm an erasure without a receipt if a period was begun.
 
-        It has read its file later, or will: its file may contain the customers.
+        It has read its file later, or will: its file may contain the customers. One that was added
+        meanwhile may have failed after it had made a state.
         """
-        later = [one.label for one in found.periods if one.state is not ReleaseState.FAILED]
+        earlier = {one.id for one in before.periods if one.state is ReleaseState.FAILED}
+        later = [one.label for one in found.periods if one.id not in earlier]
         if later:
             reason = (
                 f"the file of {', '.join(later)}, which was added before, may contain them; remove"

@@ -312,6 +312,7 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         "others": others,
         "fingerprint_key": str(folder / FINGERPRINT_KEY),
         "stored": stored,
+        "erasures": ledger.erasures_of(series.id),
         "recluster": plan["recluster"],
         "signing_key": str(folder / SIGNING_KEY),
         "ordered_at": ordered.at,

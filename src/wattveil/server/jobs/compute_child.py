@@ -129,6 +129,7 @@ def period(task: dict[str, Any]) -> dict[str, object]:
         fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
         others=task["others"],
         stored={label: Path(bundle) for label, bundle in task["stored"].items()},
+        erasures=task["erasures"],
         recluster=task["recluster"],
         key=keys.read_key(Path(task["signing_key"])),
         published_at=datetime.fromisoformat(task["ordered_at"]),
@@ -154,7 +155,7 @@ def erase_customers(task: dict[str, Any]) -> dict[str, object]:
 
     choices = {name: task[name] for name in ("has_begun", "has_stored")}
     home, ids = Path(task["home"]), task["customer_ids"]
-    return {"excluded": registered_series.erase_customers(home, ids, **choices)}
+    return {"erasures": registered_series.erase_customers(home, ids, **choices)}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:

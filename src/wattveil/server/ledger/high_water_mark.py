@@ -6,7 +6,8 @@ the registration of a data set would accept it as new, with a whole budget. So a
 the heads of the journals, their numbers of releases, and the fingerprints and names of all data
 sets, and of periods of series, are written to this file, which is no part of the database or its
 backups, and a ledger that has fallen behind it does not start. Fingerprints are never removed:
-after a second restore of the same backup they are still known.
+after a second restore of the same backup they are still known. Nor is the number of erasures from
+each series, without which a restored private state would admit customers who were erased since.
 
 The file is forced to disk each time, after the database: it never states more than was durable, and
 a charge is confirmed, and a release is sent, when both have it (`has_release`): one that only the
@@ -53,6 +54,7 @@ _LOCK_PAUSE_SECONDS = 0.002
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
 _REGISTERED = re.compile(r"^dataset ([!-~]{1,128}) (\S{1,63})$", re.MULTILINE)
 _STORED = re.compile(r"^([0-9]+) stored ([0-9]+)$", re.MULTILINE)
+_ERASURES = re.compile(r"^series ([0-9a-f]{32}) erasures ([0-9]+)$", re.MULTILINE)
 
 
 class HighWaterMark:
@@ -63,6 +65,7 @@ class HighWaterMark:
         self.heads: dict[int, Head] = {}
         self.stored: dict[int, int] = {}
         self.datasets: dict[str, str] = {}
+        self._erasures: dict[str, int] = {}
         self._due_heads: dict[int, Head] = {}
         self._due_stored: dict[int, int] = {}
         self._due_datasets: dict[str, str] = {}
@@ -99,6 +102,8 @@ class HighWaterMark:
         for key, count in _STORED.findall(text):
             self.stored[int(key)] = max(int(count), self.stored.get(int(key), 0))
         self.datasets.update(_REGISTERED.findall(text))
+        for series, count in _ERASURES.findall(text):
+            self._erasures[series] = max(int(count), self._erasures.get(series, 0))
 
     def behind(self, connection: Connection) -> dict[int, LedgerBehindError]:
         """Return the journals that lack recorded entries or releases; 0: data sets are lost."""
@@ -222,6 +227,18 @@ class HighWaterMark:
             for due in (self._due_heads, self._due_stored, self._due_datasets):
                 due.clear()
 
+    def erasures_of(self, series: str) -> int:
+        """Return how many erasures from a series were recorded, by any process."""
+        self.refresh()
+        return self._erasures.get(series, 0)
+
+    def record_erasures(self, series: str, count: int) -> None:
+        """Record how many erasures there were from a series, before the last one is confirmed."""
+        with self._turn:
+            if count > self._erasures.get(series, 0):
+                _append(self.path, f"\nseries {series} erasures {count}\n")
+                self._erasures[series] = count
+
     def close(self) -> None:
         """Write the last state of each journal, forced to disk."""
         with self._turn, _locked(self.path):
@@ -231,6 +248,8 @@ class HighWaterMark:
                 # Processes that read the long file find a start that they do not know.
                 file.write(f"\nshortened {uuid.uuid4().hex}\n")
                 file.write(_lines(self.heads, self.stored, self.datasets))
+                counted = self._erasures.items()
+                file.writelines(f"\nseries {one} erasures {count}\n" for one, count in counted)
                 file.flush()
                 os.fsync(file.fileno())
             short.replace(self.path)

@@ -300,6 +300,17 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._writer.run(work, journal_id=self._journal(name))
         security_event(SecurityEvent.SERIES_CLOSED, by, about=name, series=series)
 
+    def record_erasures(self, series: str, count: int) -> None:
+        """Record how many erasures there were from a series; durable when this returns."""
+        try:
+            self._high_water_mark.record_erasures(series, count)
+        except OSError:
+            raise LedgerUnavailableError("the high-water mark cannot be written") from None
+
+    def erasures_of(self, series: str) -> int:
+        """Return how many erasures from a series were recorded."""
+        return self._high_water_mark.erasures_of(series)
+
     def write(
         self,
         work: Callable[[LedgerTransaction], T],

@@ -71,6 +71,19 @@ def test_nothing_is_lost_while_others_append_and_shorten(
     assert sorted(found.datasets) == [f"hmac:{journal}" for journal in range(4)]
 
 
+def test_erasures_are_never_forgotten(tmp_path: Path) -> None:
+    """Not by another process that shortens the file; nor by a smaller number."""
+    mark, other, series = HighWaterMark(tmp_path), HighWaterMark(tmp_path), "0" * 32
+    assert mark.erasures_of(series) == 0
+    mark.record_erasures(series, 2)
+    other.record_erasures("1" * 32, 1)
+    other.close()
+    mark.record_erasures(series, 1)
+    assert [mark.erasures_of(one) for one in (series, "1" * 32)] == [2, 1]
+    mark.close()
+    assert HighWaterMark(tmp_path).erasures_of(series) == 2
+
+
 def test_a_line_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
     """Also after more was appended to it; a last line without its end counts."""
     path = tmp_path / FILE
