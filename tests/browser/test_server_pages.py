@@ -156,6 +156,11 @@ def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: 
     page.check("[value=labels]")
     labels.fill("0.1")
     looked_at(page, f"form-all-{width}", width)
+    page.wait_for_selector("#quote[aria-busy=false] .terms")
+    page.click("#quote .terms summary")
+    for term in ("standalone epsilon", "supported segments", "expected wrong labels"):
+        assert page.locator("#quote dt", has_text=term).is_visible()
+    looked_at(page, f"form-terms-{width}", width)
     page.uncheck("[value=clusters]")
     page.uncheck("[value=labels]")
     assert not clusters.is_visible()
@@ -170,6 +175,7 @@ def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: 
 
     page.on("request", kept)
     before = spent_by_ann(server)
+    quoted = page.locator("[data-affordable]").inner_text()
     page.click("#review")
     page.wait_for_selector("text=Confirm the order")
     assert sent[0].keys() == {"csrf_token", "epsilon", "products"}
@@ -179,7 +185,9 @@ def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: 
     assert "Customer segments" in page.locator("#left-out").inner_text()
     looked_at(page, f"confirm-{width}", width)
     assert spent_by_ann(server) == before
+    share = page.locator("[data-account=own] p span").inner_text().removesuffix(" spent afterwards")
     promised = page.locator("[data-account=own]").inner_text().rpartition("afterwards ")[2]
+    assert quoted.startswith(f"Afterwards {share} of your budget is spent (now ")
     page.click("#order")
     page.wait_for_url("**/releases/*")
     release = page.url.rpartition("/")[2]
@@ -259,3 +267,26 @@ def test_an_order_needs_no_script(browser: Browser, server: Running) -> None:
     release = page.url.rpartition("/")[2]
     assert server.finished(release)["request"]["n_clusters"] == 6
     assert spent_by_ann(server) > before
+
+
+@WIDTHS
+def test_releases_state_what_was_ordered(browser: Browser, server: Running, width: int) -> None:
+    """In the list and on the page of each; tables with what they contain; nothing is cut off."""
+    body = {"epsilon": 0.24 + width / 1e6, "products": ["load"], "by": "class"}
+    release = server.order(f"by-class-{width}", body).json["id"]
+    server.finished(release)
+    page, _ = opened(browser, server, width=width, dark=False)
+    signed_in(page, server.tokens["ann"])
+    page.goto(f"{server.url}/releases")
+    row = page.locator("tr", has=page.locator(f"a[href='/releases/{release}']"))
+    assert "Load; by class" in row.inner_text()
+    assert "complete" in row.inner_text()
+    table = page.locator("section.scroll")
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+    looked_at(page, f"releases-{width}", width)
+    page.goto(f"{server.url}/releases/{release}")
+    stated = page.locator("#ordered").inner_text()
+    assert "Load; by class · epsilon 0.24" in stated
+    assert "by ann" in stated
+    assert "Mean load per customer" in page.locator("tr", has_text="load_shapes").inner_text()
+    looked_at(page, f"release-{width}", width)

@@ -55,6 +55,16 @@ def tables(bundle: Path) -> list[str]:
     return sorted(Path(path).stem for path in listed_files(bundle) if path.endswith(".parquet"))
 
 
+def table_texts(bundle: Path) -> list[tuple[str, str]]:
+    """Return each table of a release with its description, in the order of the manifest.
+
+    Tables that the manifest does not describe, such as those of series, come last.
+    """
+    products = read_manifest(bundle).get("products", ())
+    texts = {one["name"]: str(one["text"]) for product in products for one in product["tables"]}
+    return [*texts.items(), *((name, "") for name in tables(bundle) if name not in texts)]
+
+
 def _plain(value: object) -> object:
     """Replace NaN and infinity by null: JSON does not have them."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -45,6 +45,7 @@ from wattveil.web.budget_texts import (
     label_epsilon,
 )
 from wattveil.web.formatting import format_count, format_number, format_share
+from wattveil.web.request_texts import contents_text
 from wattveil.web.results import Result, ResultTable
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -288,6 +289,7 @@ class RemoteReleases(list[dict[str, Any]], Result):
         columns: dict[str, list[Any]] = {name: [one.get(name) for one in self] for name in names}
         columns["ordered_at"] = [_time(one) for one in columns["ordered_at"]]
         requests = [one.get("request") or {} for one in self]
+        columns["contents"] = [contents_text(one) for one in requests]
         columns["tier"] = [one.get("tier") for one in requests]
         columns["epsilon"] = [_number(one.get("epsilon")) for one in requests]
         columns["same_as"] = [one.get("same_as") for one in self]
@@ -454,11 +456,13 @@ def _groups(one: Mapping[str, Any]) -> str:
 
 
 def _release_words(one: Mapping[str, Any]) -> str:
-    """Return data set, epsilon, time and state of a release; what is missing is left out."""
-    epsilon = (one.get("request") or {}).get("epsilon")
+    """Return data set, contents, epsilon, time and state; what is missing is left out."""
+    request = one.get("request") or {}
+    epsilon = request.get("epsilon")
     at = None if one.get("ordered_at") is None else _time(one["ordered_at"])
     parts = [
         one.get("dataset"),
+        contents_text(request),
         None if epsilon is None else f"epsilon {_number(epsilon):g}",
         None if at is None else f"ordered {at:%Y-%m-%d %H:%M} UTC",
         one.get("state"),

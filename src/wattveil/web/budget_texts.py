@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wattveil.web.formatting import format_lower_bound, format_number
+from wattveil.web.formatting import format_lower_bound, format_number, format_share
 
 SHARE_OF_BUDGET = (
-    "Percentages state the share that is spent of the part of the budget that is used most: that in"
-    " rho or, where labels have a budget, their epsilon. Both add up over releases. The total"
-    " epsilon grows more slowly: four times as many releases cost about twice the epsilon."
+    "Percentages are the shares of the budget that are spent. These add up over releases; epsilon"
+    " grows more slowly: four releases at the same epsilon cost about twice that epsilon together."
+    " Where labels have a budget of their own, the percentage is that of the budget used more."
 )
 RESERVED = "a small reserve is kept for rounding"
 """Why the maximum epsilon is below the difference of cap and spent epsilon."""
@@ -69,6 +69,16 @@ def affordability(
     else:
         text = _number_of(min(more_dataset, more_own))
     return Affordability(is_covered=True, text=text)
+
+
+def spent_afterwards(now: float, then: float) -> str:
+    """Return the share of a budget that is spent after a release, and before it.
+
+    >>> spent_afterwards(0.0, 0.0775)
+    'Afterwards 8 % of your budget is spent (now 0 %).'
+    """
+    after, before = (format_share(share, 0) for share in (then, now))
+    return f"Afterwards {after} of your budget is spent (now {before})."
 
 
 def max_epsilon(largest_epsilon: object) -> str:

@@ -27,6 +27,7 @@ from plotly.offline import get_plotlyjs
 from wattveil.web.budget_texts import SHARE_OF_BUDGET, label_budget
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number, format_share
+from wattveil.web.quality_terms import explained
 from wattveil.web.svg_charts import series_colour, svg_chart
 
 STATIC = Path(__file__).with_name("static")
@@ -156,6 +157,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Any] = {
         "by_caption": by_caption,
+        "explained": explained,
         "figure_json": figure_json,
         "number": format_number,
         "share": format_share,

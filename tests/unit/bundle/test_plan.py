@@ -44,6 +44,7 @@ from wattveil.products.registry import default_weights
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans
+from wattveil.web.quality_terms import explained
 
 PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
 
@@ -132,6 +133,8 @@ def test_a_plan_foresees_every_part() -> None:
     assert list(parts) == product_names(EVERYTHING)
     assert all(part["expected"] for part in parts.values())
     assert sum(part["share_of_rho"] for part in parts.values()) == pytest.approx(1.0)
+    stated = [one["quantity"] for part in parts.values() for one in part["expected"]]
+    assert [term for term, _ in explained(stated)][2:] == stated  # a quote explains every one
 
 
 def test_epsilon_is_solved_for() -> None:

@@ -83,6 +83,7 @@ def form_fields(
     choices: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     values: Mapping[str, str] = MappingProxyType({}),
     labels: Mapping[str, str] = MappingProxyType({}),
+    helps: Mapping[str, str] = MappingProxyType({}),
     omit: Collection[str] = (),
     prefix: str = "",
 ) -> list[FormField]:
@@ -96,6 +97,8 @@ def form_fields(
         Defaults of this form, by the name of the form field, instead of those of the model.
     labels
         Names for people, by the name of the form field, instead of the words of the option.
+    helps
+        Help texts of this form, likewise.
     omit
         Fields that the form does not offer; they have the default of the model.
     prefix
@@ -107,6 +110,7 @@ def form_fields(
             one,
             value=values.get(one.name, one.value),
             label=labels.get(one.name, one.label),
+            help=helps.get(one.name, one.help),
         )
         for one in found
     ]

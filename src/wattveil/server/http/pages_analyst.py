@@ -9,10 +9,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from wattveil.bundle.report import sections_of
 from wattveil.privacy.guarantee import Tier
+from wattveil.products.registry import products_of
 from wattveil.server import bundle_archives
 from wattveil.server.auth.access import Access, owns
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.bundle_archives import check_bundle
+from wattveil.server.http import responses
 from wattveil.server.http.bundle_downloads import REPORT, BundleFiles
 from wattveil.server.http.problems import Code, problem_of
 from wattveil.server.http.server_pages import (
@@ -34,9 +36,9 @@ from wattveil.server.ordered_releases import (
 )
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
+from wattveil.web.request_texts import contents_text
 
 _MAX_RELEASES = 50
-_SIMULATED_HOMES = 200
 _OTHER_FILE = (
     "This file is not a zipped bundle. Choose the zip file that was downloaded from a release page."
 )
@@ -58,9 +60,15 @@ def analyst_pages(state: ServerState, access: Access, sessions: Sessions) -> API
     return routes
 
 
-def _report_and_tables(bundle: Path) -> tuple[str, list[str]]:
+def _report_and_tables(bundle: Path) -> tuple[str, list[tuple[str, str]]]:
     sections = sections_of((bundle / REPORT).read_text("utf-8"))
-    return sections, bundle_archives.tables(bundle)
+    return sections, bundle_archives.table_texts(bundle)
+
+
+def _contents(release: responses.Release) -> str:
+    """Return what was ordered, with the titles of products."""
+    titles = {one.name: one.title for one in products_of(Tier(release.request["tier"]))}
+    return contents_text(release.request, titles)
 
 
 def release_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
@@ -84,6 +92,7 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
             known = all_readers if is_admin else {*all_readers} & {ANY_PRINCIPAL}
             shown["readers"] = sorted(known) if owns(user.principal, ordered) else None
         status = 200 if refusal is None else 422
+        shown["contents"] = _contents(release)
         return user.page("release.html", status, release=release, refusal=refusal, **shown)
 
     @routes.get("/releases")
@@ -97,7 +106,8 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
             latest = visible_releases(connection, reader.name, limit=limit, before=last)
         found = [service.release(one) for one in latest]
         older = found[-1].id if len(found) == limit else ""
-        return user.page("releases.html", releases=found, older=older, is_first=not before)
+        shown = {"contents": {one.id: _contents(one) for one in found}, "is_first": not before}
+        return user.page("releases.html", releases=found, older=older, **shown)
 
     @routes.get("/releases/{release}")
     def show_release(release: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:

@@ -46,8 +46,16 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.reviewed_orders import Payers, ReviewedOrder
 from wattveil.server.server_state import ServerState
 from wattveil.simulate import simulate_load_kw
-from wattveil.web.budget_texts import Affordability, affordability
-from wattveil.web.charts import BLUE, TWO_SIDED_95, ReportFigure, add_band, new_figure, panel
+from wattveil.web.budget_texts import Affordability, affordability, spent_afterwards
+from wattveil.web.charts import (
+    BLUE,
+    TWO_SIDED_95,
+    ReportFigure,
+    add_band,
+    label_times,
+    new_figure,
+    panel,
+)
 
 _ALWAYS = ("epsilon", "delta")
 """Fields of every request, whatever its products."""
@@ -109,13 +117,21 @@ def offered_fields(dataset: Dataset) -> list[OfferedField]:
     ]
 
 
+_HELP = {
+    "n_clusters": "A segment is a group of customers with similar load. More segments have fewer"
+    " customers each, and larger errors.",
+    "by": "Load and shares of segments are released for each value of this attribute.",
+    "label_epsilon": "Part of the epsilon above that is spent on labels: less than all of it.",
+}
+"""Help of fields on this page, where that of the option says more than an analyst needs."""
 _OF_GROUPS = ("by", "clusters_by_group")
 
 
 def _request_fields(groups: dict[str, str]) -> list[FormField]:
     together = {"": "all customers together", **groups}
     omit = ("tier", "options", "products")  # the page offers them itself
-    return form_fields(ReleaseBody, choices={"by": together}, labels=FIELD_LABELS, omit=omit)
+    choices = {"by": together}
+    return form_fields(ReleaseBody, choices=choices, labels=FIELD_LABELS, helps=_HELP, omit=omit)
 
 
 def _own_options(product: Product) -> list[FormField]:
@@ -175,13 +191,15 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
                 quote = service.quote(user.principal, dataset, release_body(form))
         except REFUSALS as refusal:
             return page("quote.html", refusal=error_text(refusal))
+        affordable = _affordability(quote)
         return page(
             "quote.html",
             refusal=None,
             quote=quote,
             titles=_titles(quote.tier),
             default_customers=_DEFAULT_CUSTOMERS,
-            affordable=_affordability(quote),
+            affordable=affordable,
+            spent=_spent(service, user, dataset, quote) if affordable.is_covered else "",
             figure=example_figure(quote.plan, dataset.public["typical_kw"]),
         )
 
@@ -256,14 +274,25 @@ def _dataset_page(
     """Return the page of a data set, with the form filled in as it was sent."""
     offered = dataset.public["products"]
     always = [one for one in _request_fields({}) if one.name in _ALWAYS]
+    delta = f"Slack added to every probability; empty: {dataset.public['delta']!r}, the data set's."
+    always = [replace(one, help=delta) if one.name == "delta" else one for one in always]
     fields = offered_fields(dataset)
+    budgets = {tier: service.budget(user.principal, dataset, tier) for tier in Tier}
+    if budgets[Tier.INSTANCE].own is not None:  # the help of the option speaks of both tiers
+        whole = {one.name: one.help for one in form_fields(ReleaseBody)}
+        fields = [
+            replace(one, field=replace(one.field, help=whole[one.field.name]))
+            if one.field.name == "label_epsilon"
+            else one
+            for one in fields
+        ]
     filled = filled_in([one.field for one in fields], sent)
     return user.page(
         "dataset.html",
         200 if refusal is None else 422,
         dataset=dataset,
         default_customers=_DEFAULT_CUSTOMERS,
-        budgets={tier: service.budget(user.principal, dataset, tier) for tier in Tier},
+        budgets=budgets,
         always={one.name: one for one in filled_in(always, sent)},
         products=[one for one in products_of(Tier.GLOBAL) if one.name in offered],
         contents={one: _CONTENTS.get(one, "") for one in offered},
@@ -323,6 +352,17 @@ def _affordability(quote: responses.Quote) -> Affordability:
         largest_epsilon=quote.largest_epsilon,
         price=quote.price.model_dump(),
         left=None if quote.left is None else quote.left.model_dump(),
+    )
+
+
+def _spent(
+    service: ReleaseService, user: SignedInUser, dataset: Dataset, quote: responses.Quote
+) -> str:
+    """Return which share of the user's own budget is spent after a release; empty without one."""
+    now = service.budget(user.principal, dataset, quote.tier).own
+    then = service.budget_after(user.principal, dataset, quote).own
+    return (
+        "" if now is None or then is None else spent_afterwards(now.share_spent, then.share_spent)
     )
 
 
@@ -404,13 +444,15 @@ def example_figure(plan: PlanSummary, typical_kw: float) -> ReportFigure | None:
     ]
     if not errors:
         return None
-    hours = list(range(24))
     day = np.array(_simulated_day()) * typical_kw
     figure, reach = new_figure(height=240, legend=False), TWO_SIDED_95 * max(errors)
-    add_band(figure, hours, day - reach, day + reach, colour=BLUE, opacity=0.25)
-    figure.add_scatter(x=hours, y=day, mode="lines", line={"color": BLUE})
+    slots = list(range(day.size))
+    add_band(figure, slots, day - reach, day + reach, colour=BLUE, opacity=0.25)
+    figure.add_scatter(x=slots, y=day, mode="lines", line={"color": BLUE})
+    label_times(figure, [f"{hour:02}:00" for hour in slots])
+    figure.update_yaxes(rangemode="tozero")
     title = "Example: mean of simulated homes, with the 95 % band expected of this release"
-    return panel(title, figure, "hour", "kW per customer")
+    return panel(title, figure, "", "kW per customer")
 
 
 @cache

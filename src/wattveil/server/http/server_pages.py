@@ -185,18 +185,19 @@ FIELD_LABELS = {
 }
 """Names of fields on the page of an order, where they differ from the words of the option."""
 PRODUCT_NEEDS = {
-    "shares": "“Segments by group” requires “Customer segments” and a choice under “Group customers"
-    " by”; clear “Separate segments for each group”",
-    "synthesis": "“Synthetic customers” requires “Customer segments”; clear “Compare shapes only”"
+    "shares": "“Segments by group” needs “Customer segments” and a choice under “Group customers"
+    " by”, without “Separate segments for each group”",
+    "synthesis": "“Synthetic customers” needs “Customer segments”, without “Compare shapes only”"
     " and “Separate segments for each group”",
-    "labels": "“Labels” requires a number in “Epsilon of the labels”",
+    "labels": "“Labels” needs a number in “Epsilon of the labels”",
 }
 """What a product of an order needs that the form does not have, in the words of the form."""
 FIELD_NEEDS = {
     "clusters_by_group": "“Separate segments for each group” needs a choice under “Group customers"
     " by”, and excludes “Labels”",
+    "products": "choose at least one under “Products”",
 }
-"""Likewise for a field that is a choice of yes or no, and hence has one rule."""
+"""Likewise for a field that breaks one rule only in a form: its values are offered."""
 
 
 def error_text(error: Exception) -> str:
