@@ -44,6 +44,8 @@ from typing import Any
 _SHOWN_PROBLEMS = 5
 _NUMERIC = re.compile(r"u?int|float|double|halffloat|bool|decimal", re.IGNORECASE)
 """Beginning of the names of numeric types, in pandas, Polars and Arrow."""
+_PRODUCT_NEEDS = re.compile(r"without (\w+), which needs (.+)")
+"""Rule of `ProductNeedsError`."""
 UNKNOWN_FIELD = "omitted: unknown field"
 """Rule, or beginning of the rule, of a name that is no field."""
 
@@ -353,7 +355,7 @@ class ServerRefusalError(WattveilError):
     code, title, details
         As the server sends them.
     more
-        What explains the last detail.
+        What explains the details, or helps further.
     """
 
     def __init__(
@@ -363,7 +365,7 @@ class ServerRefusalError(WattveilError):
         self.details = dict(details)
         listed = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
         what = _NO_REFUSALS.get(code, "the server refused the request")
-        super().__init__(f"{what} ({code}): {title}{listed}{f', {more}' if more else ''}")
+        super().__init__(f"{what} ({code}): {title}{listed}{f'; {more}' if more else ''}")
 
 
 _NO_REFUSALS = {
@@ -380,6 +382,8 @@ def _listed(detail: object) -> str:
         field, rule = str(detail["field"]), str(detail["rule"])
         if rule.startswith(UNKNOWN_FIELD):
             return f"unknown field {field}{rule.removeprefix(UNKNOWN_FIELD)}"
+        if needed := _PRODUCT_NEEDS.fullmatch(rule):
+            return f"{needed[1]} needs {needed[2]}"
         return f"{field} must be {rule}"
     if isinstance(detail, Mapping):
         return ": ".join(map(_listed, detail.values()))

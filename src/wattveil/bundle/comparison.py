@@ -12,7 +12,7 @@ errors ``sqrt(s_a^2 + r^2 s_b^2)`` from 0. It is stated where the denominator is
 errors; below that it is wide, and without bounds below 1.96.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -87,6 +87,16 @@ class Comparison(ChartedResult):
 
     def __repr__(self) -> str:
         """Return which curves are compared, and the difference and ratio of their means."""
+        return f"Comparison({self.first.name}, {self.second.name}: {self._of_means()})"
+
+    def _notes(self) -> Sequence[str]:
+        found = self._of_means()
+        return [f"{found[0].upper()}{found[1:]}."]
+
+    def _shown_columns(self) -> Sequence[str] | None:
+        return ("time", "a_kw", "b_kw", *_DIFFERENCE, *_RATIO)
+
+    def _of_means(self) -> str:
         found = _columns(*self._means())
         difference, low, high = (found[name][0] for name in _DIFFERENCE)
         text = f"difference of the means {difference:.3g} kW ({low:.3g} to {high:.3g})"
@@ -95,7 +105,7 @@ class Comparison(ChartedResult):
             text += "; no ratio: the denominator is at most 4 standard errors"
         else:
             text += f"; ratio {ratio:.3g} ({low:.3g} to {high:.3g})"
-        return f"Comparison({self.first.name}, {self.second.name}: {text})"
+        return text
 
     def _slots(self) -> ResultTable:
         columns = _columns(*_with_errors(self.first), *_with_errors(self.second))
@@ -191,7 +201,7 @@ def _of_two(
         raise InvalidParameterError("other", rule, f"{len(b.along)} slots")
     titles = [str(one.manifest["title"]) for one in (release, other)]
     if titles[0] == titles[1]:
-        titles = [str(one.manifest["release_id"])[:8] for one in (release, other)]
+        titles = [one._short_name for one in (release, other)]  # noqa: SLF001 - same package
     a, b = (
         one._replace(name=f"{one.name} ({title})")
         for one, title in zip((a, b), titles, strict=True)

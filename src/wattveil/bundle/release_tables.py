@@ -174,6 +174,11 @@ class ReleaseTables(ChartedResult):
         is_empty = set(_CURVES) & set(self.tables) and not self._chart().curves
         return [*notes, self._nothing_to_plot()] if is_empty else notes
 
+    @property
+    def _short_name(self) -> str:
+        """Name that tells releases with the same title apart."""
+        return str(self.manifest["release_id"])[:8]
+
     def _nothing_to_plot(self) -> str:
         """Return why there is no curve: the rule suppresses every group, or no table has one."""
         from wattveil.products.request import NO_RULE  # noqa: PLC0415 - slow to load

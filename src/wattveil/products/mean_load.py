@@ -59,10 +59,16 @@ class MeanLoad(ChartedResult):
 
     def __repr__(self) -> str:
         """Return the mean over all slots with its 95 % interval, and the number of customers."""
+        return f"MeanLoad({self._mean_text()}; 95 % intervals)"
+
+    def _mean_text(self) -> str:
         average = _interval(self.load_kw.mean(), self.std_kw.mean())
         number = f"{self.customers:,.0f} ± {TWO_SIDED_95 * self.customers_std:,.0f} customers"
         where = f" in {len(self.groups)} groups" if len(self.groups) > 1 else ""
-        return f"MeanLoad({average} kW per customer; {number}{where}; 95 % intervals)"
+        return f"{average} kW per customer; {number}{where}"
+
+    def _notes(self) -> Sequence[str]:
+        return [f"Mean over all slots: {self._mean_text()}."]
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"slots": self._slots, "mean": self._mean}

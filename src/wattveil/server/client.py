@@ -121,7 +121,14 @@ class Connection:
 
     def release(self, release_id: str) -> "RemoteRelease":
         """Return a release by its identifier."""
-        result = self.transport.get(f"/v1/releases/{self.transport.quoted(release_id)}")
+        try:
+            result = self.transport.get(f"/v1/releases/{self.transport.quoted(release_id)}")
+        except ServerRefusalError as error:
+            if error.code != "not_found":
+                raise
+            title = f"no release {release_id} that you can read"
+            more = "releases() lists yours, and those shared with you"
+            raise ServerRefusalError(error.code, title, {}, more=more) from None
         return RemoteRelease(self.transport, str(member(result, "id")), result)
 
 
@@ -339,6 +346,15 @@ class RemoteRelease(ReleaseTables):
             pause = min(1.5 * pause, _MAX_PAUSE_SECONDS)
         if state != "ok":
             _ = self.manifest  # raises the problem that the server sends
+
+    def _notes(self) -> Sequence[str]:
+        ordered = _release_words({**self.description, "state": None})
+        name = f"Release {self.id}{f': {ordered}' if ordered else ''}."
+        return [name, *super()._notes()]
+
+    @property
+    def _short_name(self) -> str:
+        return self.id
 
     @cached_property
     def manifest(self) -> "Manifest":

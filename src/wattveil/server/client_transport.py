@@ -18,6 +18,8 @@ MAX_FILE_BYTES = 2**30
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIMEOUT = httpx.Timeout(120.0)  # of each step: to connect, to send, to receive the next bytes
 _MAX_JSON_BYTES = 64 * 2**20
+_REMEDIES = {"unauthorized": "the one that was sent is unknown, expired or revoked"}
+"""What a title of the server leaves open, by its code."""
 _STANDARD_FIELDS = ("type", "title", "status", "code")
 
 
@@ -38,12 +40,12 @@ class Transport:
             raise InvalidParameterError("url", "an https address", url, text=text)
         if not address.host or address.userinfo or address.query or address.fragment:
             rule = "the address of a server, without user, query and fragment"
-            raise InvalidParameterError("url", rule, "another text")  # it may hold a password
+            # The address is not shown: it may hold a password.
+            raise InvalidParameterError("url", rule, "another text", text=f"url must be {rule}")
         if not is_header_text(token):
-            found = "another text" if token else ""  # the text may be a secret
-            raise InvalidParameterError(
-                "token", "printable ASCII without spaces, as it was issued", found
-            )
+            rule = "printable ASCII without spaces, as it was issued"
+            text = f"token must be {rule}" if token else "token is empty"
+            raise InvalidParameterError("token", rule, "", text=text)  # the text may be a secret
         self._url = str(address).rstrip("/")
         self._token = token
         self._tls = ssl.create_default_context()  # of the system: httpx would use certifi's
@@ -150,7 +152,8 @@ def _proxy(address: httpx.URL, tls: ssl.SSLContext) -> httpx.Proxy | None:
     except httpx.InvalidURL:
         pass
     # The value is not shown: it may hold a password.
-    raise InvalidParameterError("https_proxy", "an http or https address", "another text")
+    rule = "an http or https address"
+    raise InvalidParameterError("https_proxy", rule, "", text=f"https_proxy must be {rule}")
 
 
 def _receive(response: httpx.Response, target: IO[bytes], max_bytes: int) -> None:
@@ -194,7 +197,7 @@ def _refusal(status: int, content: bytes) -> ServerRefusalError:
         details = {name: value for name, value in problem.items() if name not in _STANDARD_FIELDS}
         code, title = str(problem["code"]), str(problem["title"])
         if "largest_epsilon" not in details:
-            return ServerRefusalError(code, title, details)
+            return ServerRefusalError(code, title, details, more=_REMEDIES.get(code, ""))
         details["largest_epsilon"] = float(details.pop("largest_epsilon"))  # last in the text
         return ServerRefusalError(code, title, details, more=RESERVED)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):

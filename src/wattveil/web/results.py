@@ -10,6 +10,7 @@ explicit calls, such as `to_pandas`, return the values.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wattveil.errors import InvalidParameterError, MissingExtraError, one_of
@@ -93,17 +94,25 @@ class Result(ABC):
         """Return the name of the table that a notebook shows."""
         return self.tables[0]
 
+    def _shown_columns(self) -> Sequence[str] | None:
+        """Return the columns that a notebook shows of a wide table; None shows all."""
+        return None
+
     def _repr_html_(self) -> str:
         """Return the guarantee, a chart and the first rows of a table, for a notebook."""
-        name = self._shown()
-        data = self.to_arrow(name)
+        name, columns = self._shown(), self._shown_columns()
+        whole = self.to_arrow(name)
+        data = whole if columns is None else whole.select(columns)
         return _rendered(
             self,
             statement=self._statement(),
             table=name,
             head=data.column_names,
             rows=_rows(data.slice(0, _MAX_SHOWN_ROWS)),
-            more=max(data.num_rows - _MAX_SHOWN_ROWS, 0),
+            more=_left_out(
+                row=max(data.num_rows - _MAX_SHOWN_ROWS, 0),
+                column=whole.num_columns - data.num_columns,
+            ),
         )
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -152,7 +161,7 @@ class PrivateResult(Result):
         """Return names of columns and public facts, for a notebook; no value."""
         rows = [(name, str(value)) for name, value in self._public_facts().items()]
         rows.append(("columns", ", ".join(self._columns())))
-        return _rendered(self, statement=self._statement(), table="", head=(), rows=rows, more=0)
+        return _rendered(self, statement=self._statement(), table="", head=(), rows=rows, more="")
 
 
 def one_line(sentence: str) -> str:
@@ -204,10 +213,22 @@ def _column(values: Any) -> "pa.Array":  # noqa: ANN401 - an array, or a sequenc
         return pa.array([str(value) for value in values])
 
 
+def _left_out(**numbers: int) -> str:
+    """Return what a notebook leaves out of a table, such as "16 more rows. "; empty if nothing."""
+    from wattveil.web.formatting import format_count  # noqa: PLC0415 - with the template
+
+    texts = [format_count(number, f"more {name}") for name, number in numbers.items() if number]
+    return f"{' and '.join(texts)}. " if texts else ""
+
+
 def _rows(data: "pa.Table") -> list[list[str]]:
     from wattveil.web.formatting import format_number  # noqa: PLC0415 - with the template
 
     def text(value: object) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, datetime):  # times of a server, in UTC
+            return f"{value:%Y-%m-%d %H:%M} UTC"
         return format_number(value) if isinstance(value, float) else str(value)
 
     return [[text(value) for value in record.values()] for record in data.to_pylist()]

@@ -48,6 +48,10 @@ def test_the_mean_has_the_largest_error_that_correlation_permits() -> None:
     assert mean["difference_kw"] == 1.0
     assert mean["difference_high_kw"] == pytest.approx(1.0 + 1.96 * 0.2)
     assert "ratio 2 (" in repr(pair)
+    shown = pair._repr_html_()  # a notebook begins with the result, and fits on a page
+    assert "Difference of the means 1 kW" in shown
+    assert "simultaneous_low_kw" not in shown
+    assert "4 more columns. " in shown
     noisy = Comparison(first=pair.first, second=curve([1.0, 1.0], [0.5, 0.5]))
     assert "no ratio" in repr(noisy)
 

@@ -20,7 +20,7 @@ from tests.fake_clock import fake_clock
 from wattveil import connect
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import unknown_field
-from wattveil.errors import InvalidParameterError, ServerRefusalError
+from wattveil.errors import InvalidParameterError, ProductNeedsError, ServerRefusalError
 from wattveil.server import client, client_transport
 from wattveil.server.client import (
     Quote,
@@ -169,6 +169,7 @@ def test_tokens_that_are_refused(token: str) -> None:
         connect("https://data.example", token)
     assert caught.value.field == "token"
     assert not token or token not in str(caught.value)
+    assert ("token is empty" in str(caught.value)) == (not token)
 
 
 def test_the_token_is_in_no_text() -> None:
@@ -636,7 +637,7 @@ def test_a_refused_budget_says_why_the_maximum_is_less_than_what_is_left() -> No
         with pytest.raises(ServerRefusalError) as caught:
             connect(one.url, TOKEN).datasets()
         assert str(caught.value).endswith(
-            "account_scope: own; largest_epsilon: 1.39851, a small reserve is kept for rounding"
+            "account_scope: own; largest_epsilon: 1.39851; a small reserve is kept for rounding"
         )
         assert caught.value.details["largest_epsilon"] == 1.39851
 
@@ -653,3 +654,43 @@ def test_an_unknown_field_is_named() -> None:
     refusal = ServerRefusalError("invalid_request", "not valid", {"errors": [wrong]})
     assert "unknown field nclusters; did you mean n_clusters?" in str(refusal)
     assert "must be omitted" not in str(refusal)
+
+
+def test_what_a_product_needs_is_said_without_the_rule_of_the_api() -> None:
+    """The field of the API is `products`; a person reads which product lacks what."""
+    error = ProductNeedsError("products", "labels", "label_epsilon", ["labels"])
+    details = {"errors": [{"field": error.field, "rule": error.rule}]}
+    text = str(ServerRefusalError("invalid_request", "the request is invalid", details))
+    assert text.endswith("the request is invalid; errors: labels needs label_epsilon")
+
+
+def test_a_release_that_cannot_be_read_is_named() -> None:
+    """The server says as much of one that does not exist as of one that belongs to others."""
+    problem = json.dumps({"code": "not_found", "title": "not found"}).encode()
+    with peer(response(problem, "404 Not Found")) as one:
+        with pytest.raises(ServerRefusalError, match=r"no release 9-9 .*releases\(\)") as caught:
+            connect(one.url, TOKEN).release("9-9")
+        assert caught.value.code == "not_found"
+
+
+def test_a_token_that_the_server_does_not_accept_is_explained() -> None:
+    """Its title says only that one is required, and one was sent."""
+    problem = json.dumps({"code": "unauthorized", "title": "a valid token is required"}).encode()
+    with (
+        peer(response(problem, "401 Unauthorized")) as one,
+        pytest.raises(ServerRefusalError, match="unknown, expired or revoked"),
+    ):
+        connect(one.url, TOKEN).datasets()
+
+
+def test_lists_of_releases_say_what_was_ordered() -> None:
+    """Products, segments and grouping: an id alone tells an analyst nothing."""
+    request = {"epsilon": "0.5", "products": ["clusters", "load"], "n_clusters": 3, "by": "class"}
+    sent = {"id": "1-2", "dataset": "homes", "state": "ok", "request": request}
+    releases = RemoteReleases([{**sent, "ordered_at": "2026-07-01T09:30:00.5+00:00"}])
+    contents = "clusters (3), load; by class"
+    assert releases.to_pandas().loc["1-2", "contents"] == contents
+    assert f"homes, {contents}, epsilon 0.5" in repr(releases)
+    shown = releases._repr_html_()
+    assert "<td>2026-07-01 09:30 UTC</td>" in shown
+    assert "None" not in shown

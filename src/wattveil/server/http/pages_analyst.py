@@ -106,8 +106,13 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
             latest = visible_releases(connection, reader.name, limit=limit, before=last)
         found = [service.release(one) for one in latest]
         older = found[-1].id if len(found) == limit else ""
-        shown = {"contents": {one.id: _contents(one) for one in found}, "is_first": not before}
-        return user.page("releases.html", releases=found, older=older, **shown)
+        return user.page(
+            "releases.html",
+            releases=found,
+            contents={one.id: _contents(one) for one in found},
+            older=older,
+            is_first=not before,
+        )
 
     @routes.get("/releases/{release}")
     def show_release(release: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
