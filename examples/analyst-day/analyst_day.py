@@ -23,11 +23,8 @@ import numpy as np
 
 import wattveil
 from wattveil import Profiles
-from wattveil.bundle import keys
-from wattveil.bundle.plan import plan_release
-from wattveil.bundle.produce import release_bundle
+from wattveil.bundle import About, ReleaseRequest, keys, plan_release, release_bundle
 from wattveil.errors import ServerRefusalError
-from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_attributes, simulate_kwh
 

@@ -22,13 +22,16 @@ import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
 from wattveil import Profiles, read_bundle, read_readings
-from wattveil.bundle import keys
-from wattveil.bundle.plan import plan_release
-from wattveil.bundle.produce import release_bundle
-from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.bundle import (
+    About,
+    ReleaseRequest,
+    keys,
+    plan_release,
+    release_bundle,
+    verify_bundle,
+)
 from wattveil.errors import ChargeRefusedError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
-from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import build_profiles
 from wattveil.profiles.quality import write_quality_page
 from wattveil.server.ledger.accounts import Charge

@@ -1,4 +1,4 @@
-"""Wattveil: publish what smart meters know, with differential privacy.
+"""Wattveil: smart-meter statistics under differential privacy.
 
 >>> from wattveil import load_shapes
 >>> from wattveil.simulate import simulate_load_kw
@@ -6,7 +6,7 @@
 >>> shapes.guarantee.tier.value
 'global'
 
-A name is loaded when it is first asked for, so that nobody waits for what is not used.
+A module is loaded when a name of it is first used.
 """
 
 from importlib import import_module
@@ -62,7 +62,7 @@ __all__ = [
     "release_labels",
 ]
 
-_SUBMODULES = ("errors", "grid", "profiles", "readings", "simulate")
+_SUBMODULES = ("bundle", "errors", "grid", "profiles", "readings", "simulate")
 """Packages whose names are public, too; each has a list of its own."""
 
 _MODULES = {

@@ -76,6 +76,8 @@ class CommandLine:
 
 _AS_TEXT = {"as_text": True}
 """Context of a validation that accepts values in text form."""
+_MAX_SHOWN_FIELDS = 6
+"""A model with more fields shows in its text only those that are not their defaults."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ class Rule:
 class Declaration(BaseModel):
     """Frozen model whose errors are `InvalidParameterError`.
 
-    Types are strict: a text is no number, a member of an enum is given as such. `parse` reads texts
-    of enums and decimal numbers too.
+    Types are strict: a text is no number. A member of an enum may be given as its text, a tuple as
+    a list. `parse` reads decimal numbers too.
     """
 
     model_config = ConfigDict(
@@ -115,6 +117,15 @@ class Declaration(BaseModel):
         values = (getattr(self, name) for name in type(self).model_fields)
         return hash((type(self), *(_hashable(value) for value in values)))
 
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Yield the fields of the text; of a model with many, those that are not their defaults."""
+        fields = type(self).model_fields
+        for name, field in fields.items():
+            value = getattr(self, name)
+            default = field.get_default(call_default_factory=True, validated_data={})
+            if len(fields) <= _MAX_SHOWN_FIELDS or _without_defaults(value) not in (default, {}):
+                yield name, value
+
     def as_plain(self) -> dict[str, Any]:
         """Return the fields as JSON values in canonical form, as `to_plain` does."""
         fields: dict[str, Any] = to_plain(self)
@@ -126,9 +137,20 @@ class Declaration(BaseModel):
         return type(self)(**{**given, **changes})
 
 
+def _without_defaults(value: object) -> object:
+    """Return a mapping without models of defaults alone, and any other value as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: one
+        for key, one in value.items()
+        if not isinstance(one, Declaration) or one != type(one)()
+    }
+
+
 def _checked_init(self: Declaration, /, **given: object) -> None:
     try:
-        BaseModel.__init__(self, **_plain_numbers(given))
+        BaseModel.__init__(self, **_declared_types(type(self), _plain_numbers(given)))
     except ValidationError as error:
         raise parameter_error(type(self), error) from None
 
@@ -387,6 +409,19 @@ def _plain_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
     texts of JSON for those of Python, and refuse them as tuples and members of an enum.
     """
     return {name: _plain_number(value) for name, value in given.items()}
+
+
+def _declared_types(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the text of a member of an enum for the member, and a list for a tuple."""
+    fields = model.model_fields
+    kinds = {name: field_type(fields[name]) for name in given if name in fields}
+    return {name: _declared_type(kinds.get(name), value) for name, value in given.items()}
+
+
+def _declared_type(kind: Any, value: object) -> object:  # noqa: ANN401 - any type
+    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
+        return next((member for member in kind if member.value == value), value)
+    return tuple(value) if get_origin(kind) is tuple and isinstance(value, list) else value
 
 
 def _plain_number(value: object) -> object:

@@ -12,7 +12,8 @@ def lazy_names(
 ) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package: the module of each name, relative to the package.
 
-    Names of the modules ``of_release`` need the extra `release`, which the error names.
+    A module that begins with a dot is relative to the package above. Names of the modules
+    ``of_release`` need the extra `release`, which the error names.
     """
 
     def load(name: str) -> object:
@@ -20,7 +21,7 @@ def lazy_names(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if modules[name] in of_release:
             require_release_extra(f"{package}.{name}")
-        found: object = getattr(import_module(f"{package}.{modules[name]}"), name)
+        found: object = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, found)
         return found
 

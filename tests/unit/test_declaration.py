@@ -77,8 +77,8 @@ class Outer(Declaration):
         ({"count": 0}, "count", "a whole number of at least 1 and at most 1,000"),
         ({"count": 2.0}, "count", "a whole number of at least 1 and at most 1,000"),
         ({"free": float("inf")}, "free", "a finite number"),
-        ({"colour": "red"}, "colour", "one of: red, blue"),
-        ({"names": ["a"]}, "names", "a list"),
+        ({"colour": "green"}, "colour", "one of: red, blue"),
+        ({"names": "a"}, "names", "a list"),
         ({"names": (1,)}, "names.0", "text"),
         ({"weights": {"load": -1.0}}, "weights.load", "a finite number of at least 0"),
         ({"weights": 3}, "weights", "a mapping"),
@@ -96,6 +96,18 @@ def test_errors_name_field_rule_and_value(given: dict[str, Any], field: str, rul
     with pytest.raises(InvalidParameterError) as caught:
         Outer(**{"epsilon": 1.0, **given})
     assert (caught.value.field, caught.value.rule) == (field, rule)
+
+
+def test_texts_of_enums_and_lists_are_accepted() -> None:
+    """In Python, as on the command line: the text of a member, and a list where order matters."""
+    found = Outer.model_validate(Outer(epsilon=1.0, colour="blue", names=["a", "b"]))  # type: ignore[arg-type] # on purpose
+    assert (found.colour, found.names) == (Colour.BLUE, ("a", "b"))
+
+
+def test_models_with_many_fields_show_what_is_not_the_default() -> None:
+    """The text has the fields that were chosen; that of a small model has all fields."""
+    assert repr(Outer(epsilon=1.0, count=3)) == "Outer(epsilon=1.0, count=3)"
+    assert repr(Inner()) == "Inner(label='x')"
 
 
 def test_a_required_field_is_required() -> None:

@@ -587,6 +587,15 @@ def test_released_results_lead_with_their_guarantee(result: Result) -> None:
         assert "for each customer" in shown
 
 
+def test_texts_state_the_guarantee_and_no_arrays(result: Result) -> None:
+    """The text of a result fits a terminal: what it is and its guarantee, not its numbers."""
+    assert len(repr(result)) < 2000
+    guarantee = getattr(result, "guarantee", None)
+    if isinstance(guarantee, Guarantee):
+        assert f"{guarantee.epsilon:g}" in repr(result)
+        assert "array(" not in repr(result)
+
+
 def test_charts_have_bands_of_their_standard_errors(result: Result) -> None:
     """A band reaches 1.96 standard errors to each side; without errors there is none."""
     if not isinstance(result, ChartedResult):
@@ -664,8 +673,11 @@ def test_texts_of_results_are_short(shared: Path) -> None:
 
 
 def test_an_estimator_shows_its_parameters_before_fit() -> None:
-    """scikit-learn's diagram, until there is something to show."""
-    assert "PrivateKMeans" in wattveil.PrivateKMeans(n_clusters=4)._repr_html_()
+    """scikit-learn's diagram, until there is something to show; the text always has the budget."""
+    estimator = wattveil.PrivateKMeans(n_clusters=4)
+    assert "PrivateKMeans" in estimator._repr_html_()
+    assert repr(estimator) == "PrivateKMeans(delta=1e-06, epsilon=1.0, n_clusters=4)"
+    assert "delta=1e-06, epsilon=0.5" in repr(wattveil.PrivateKMeans(epsilon=0.5))
 
 
 def test_random_state_repeats_a_sample_and_none_does_not() -> None:

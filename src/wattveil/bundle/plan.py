@@ -119,7 +119,7 @@ class PlanSummary(_PlanModel):
     """In the order in which they are released."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ReleasePlan(Result):
     """Products in order, the budget of each, and its expected errors.
 

@@ -32,7 +32,7 @@ STEP_RAW = ("segment_counts", "segment_sums", "segment_nearest")
 _BY_CELL = ("radii", "counts", "counts_variance")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SegmentsOverTime(Result):
     """Clusters of daily shapes over time. Everything in it may be published."""
 

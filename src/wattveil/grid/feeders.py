@@ -39,7 +39,7 @@ _MIN_KV, _MAX_KV = 0.1, 500.0
 _MIN_SLACK_PU, _MAX_SLACK_PU = 0.8, 1.2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Feeder(Result):
     """Buses and branches, seen as one phase of a balanced network.
 

@@ -255,7 +255,7 @@ def _size_problems(contents: Contents) -> Iterator[str]:
         yield "customers_std does not follow from the labels"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LabelPlan(Result):
     """Expected accuracy of `release_labels`, from public parameters."""
 

@@ -29,7 +29,7 @@ from wattveil.web.curves import Chart, Curve
 from wattveil.web.results import ChartedResult, ResultTable
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ClusterShares(ConsistentShares, ChartedResult):
     """A released table. The axes are the attributes of ``levels``, in order, then the clusters."""
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from wattveil.web.curves import Chart, Curve, slot_labels
 from wattveil.web.results import ChartedResult, ResultTable, one_line
 
 _PIPELINE = "sklearn.pipeline"
+_BUDGET = {"epsilon", "delta"}
 
 
 class PrivateEstimator(ChartedResult):
@@ -91,6 +93,16 @@ class PrivateEstimator(ChartedResult):
     def _statement(self) -> str:
         guarantee = getattr(self, "guarantee_", None)
         return "" if guarantee is None else one_line(guarantee.sentence)
+
+    def __repr__(self) -> str:
+        """Show the budget, and every other parameter that is not its default."""
+        defaults = signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()  # type: ignore[attr-defined] # of scikit-learn
+            if name in _BUDGET or repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         """Return the released clusters; before `fit`, scikit-learn's diagram of the parameters."""

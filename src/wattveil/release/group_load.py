@@ -25,7 +25,7 @@ SUMS_SHARE = 1.0 - TOTAL_SHARE - SIZE_SHARE - COUNT_SHARE
 The rest is for the sums. Half or twice the share for sizes costs 1 to 3 % accuracy."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LoadShapes(ChartedResult):
     """Released mean load of each group. Everything in it may be published.
 
@@ -192,7 +192,7 @@ def means_within(
     return shapes, means, calendar
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LoadDuration(ChartedResult):
     """Released load duration curves, one row per level. Everything in it may be published."""
 

@@ -30,7 +30,7 @@ from wattveil.web.curves import Chart, Curve
 from wattveil.web.results import ChartedResult, ResultTable
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReleasedLabels(ChartedResult):
     """Released labels. Everything in it may be published."""
 

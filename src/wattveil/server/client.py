@@ -422,7 +422,7 @@ class RemoteRelease(ReleaseTables):
         Parameters
         ----------
         trusted
-            The public key that must have signed it: ``wattveil.bundle.keys.read_public_key(path)``.
+            The public key that must have signed it: ``wattveil.bundle.read_public_key(path)``.
         """
         from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
 

@@ -98,6 +98,11 @@ class Result(ABC):
         """Return the columns that a notebook shows of a wide table; None shows all."""
         return None
 
+    def __repr__(self) -> str:
+        """Show the tables and the guarantee; their values are in the tables."""
+        shown = [", ".join(self.tables), *filter(None, [self._statement()])]
+        return f"{type(self).__name__}({'; '.join(shown)})"
+
     def _repr_html_(self) -> str:
         """Return the guarantee, a chart and the first rows of a table, for a notebook."""
         name, columns = self._shown(), self._shown_columns()

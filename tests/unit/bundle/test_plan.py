@@ -233,7 +233,7 @@ def test_targets_out_of_reach_are_refused(
         ("delta", {"delta": 0.0}),
         ("n_clusters", {"n_clusters": 0}),
         ("clip_kw", {"clip_kw": -1.0}),
-        ("tier", {"tier": "global"}),
+        ("tier", {"tier": "local"}),
         ("customers", {"customers": 0}),
         ("typical_kw", {"typical_kw": 0.0}),
         ("levels", {"by": "class"}),

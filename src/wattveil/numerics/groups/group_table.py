@@ -39,7 +39,7 @@ class GroupTable:
         return cls(public, (*map(len, public.values()), n_clusters))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ConsistentShares:
     """Counts that fit together, and shares with standard errors."""
 

@@ -85,7 +85,7 @@ _LEAST_SLOPE = 0.2
 """Lowest mean slope by which loadings are corrected."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class YearModel(ChartedResult):
     """A released model of the load of years. Everything in it may be published."""
 
