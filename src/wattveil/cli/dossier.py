@@ -53,6 +53,15 @@ def dossier(
     ledger: Annotated[
         Path | None, typer.Option(help="Export of `wattveil admin ledger export`.")
     ] = None,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Another release or series about the same customers, for the total. May be"
+            " repeated.",
+            metavar="<folder>",
+        ),
+    ] = None,
     audit: Annotated[Path | None, typer.Option(help="Record of `wattveil audit --record`.")] = None,
     answers: Annotated[
         Path | None,
@@ -106,7 +115,9 @@ def dossier(
         trusted = None if key is None else keys.read_public_key(key)
         signing = None if sign is None else keys.read_key(sign)
         started("reading")
-        evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
+        evidence = Evidence.read(
+            bundle, ledger=ledger, audit=audit, trusted=trusted, others=others or ()
+        )
         names = dict.fromkeys(standard)
         made = [
             make_dossier(

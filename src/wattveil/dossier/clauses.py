@@ -21,6 +21,7 @@ _FIELD = re.compile(r"\{([a-z]+)\.([a-z0-9_.\[\]]+)\}")
 _MAX_INLINE = 100
 """Characters of a list that is part of a sentence; a longer one is set apart."""
 ANSWERS_FILE = "answers.toml"
+_TOTAL = "{total.summary}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,8 @@ class Standard:
     clauses: Sequence[Clause]
     series_clauses: Sequence[Clause] = ()
     """Further clauses of a dossier about a series."""
+    total_clauses: Sequence[Clause] = ()
+    """Further clauses where other releases are named."""
     real_ids_clauses: Sequence[Clause] = ()
     """Further clauses of a dossier about a release under real ids."""
 
@@ -178,6 +181,7 @@ def read_standard(name: str) -> Standard:
         id=name,
         clauses=(*_shared_clauses("clause"), *clauses),
         series_clauses=_shared_clauses("series_clause"),
+        total_clauses=_shared_clauses("total_clause"),
         real_ids_clauses=_shared_clauses("real_ids_clause"),
         **record,
     )
@@ -202,13 +206,26 @@ def answer_clauses(
     return tuple(
         AnsweredClause(
             clause=clause,
-            answers=tuple(_answer(text, evidence, said) for text in clause.answers),
+            answers=tuple(_answer(text, evidence, said) for text in _texts(clause, evidence)),
             said={question: said.get(question, "") for question in clause.questions},
         )
         for clause in (
             *standard.clauses,
+            *(standard.total_clauses if evidence.total else ()),
             *(standard.real_ids_clauses if evidence.has_real_ids else ()),
             *(standard.series_clauses if evidence.series else ()),
+        )
+    )
+
+
+def _texts(clause: Clause, evidence: Evidence) -> tuple[str, ...]:
+    """Return the answers of a clause; without a ledger, the total of named releases replaces it."""
+    if evidence.ledger is not None or evidence.total is None:
+        return tuple(clause.answers)
+    return tuple(
+        dict.fromkeys(
+            _TOTAL if any(source == "ledger" for source, _ in fields_in(text)) else text
+            for text in clause.answers
         )
     )
 

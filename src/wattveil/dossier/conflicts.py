@@ -66,6 +66,7 @@ def find_conflicts(
     if evidence.series is not None:
         return (
             *_placeholders(evidence, standard, said),
+            *_total(evidence),
             *_rule(evidence, standard),
             *_verification(evidence),
             *_parameters(evidence),
@@ -80,6 +81,7 @@ def find_conflicts(
         *_real_ids(evidence, standard, real_ids_approved_by),
         *_placeholders(evidence, standard, said),
         *_period(evidence),
+        *_total(evidence),
         *_ledger(evidence),
         *_audit(evidence, today),
     )
@@ -194,6 +196,13 @@ def _period(evidence: Evidence) -> Iterator[Conflict]:
         )
         files = f"{evidence.files['manifest']}, profiles.reading_rules.period"
         yield Conflict(text=text, files=files, is_warning=True)
+
+
+def _total(evidence: Evidence) -> Iterator[Conflict]:
+    """Report what weakens the total with other releases, if others were named."""
+    if evidence.total is not None:
+        for text in evidence.total.warnings:
+            yield Conflict(text=text, files=evidence.files["total"], is_warning=True)
 
 
 def _unchecked_days(evidence: Evidence) -> Iterator[Conflict]:

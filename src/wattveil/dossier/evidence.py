@@ -4,7 +4,7 @@ A source is a file, or the result of a check of one. Beside the fields of its fi
 derived ones, such as a sum in words; each states the fields that it follows from, which are cited.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest, read_manifest
-from wattveil.bundle.card import period_text
-from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.label_texts import customer_text, real_ids_text, total_text
 from wattveil.bundle.manifest import Manifest
-from wattveil.bundle.report import number_text, released_errors
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_bundle import is_series
+from wattveil.bundle.total_loss import TotalLoss, read_cost, total_loss
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.dossier.audit_evidence import (
     attacks_table,
@@ -40,14 +38,24 @@ from wattveil.dossier.guarantee_texts import (
     variant_text,
 )
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
-from wattveil.dossier.series_evidence import SeriesField, read_series
-from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
-from wattveil.profiles import Split, TimeGrid
-from wattveil.release.weak_guarantees import delta_warning
-from wattveil.web.formatting import (
-    format_count,
+from wattveil.dossier.manifest_texts import (
+    bias_table,
+    delta_text,
+    grid_text,
+    groups_text,
+    over_releases_text,
+    published_text,
+    quality_table,
+    rule_text,
+    stated_period,
 )
+from wattveil.dossier.series_evidence import SeriesField, read_series
+from wattveil.dossier.total_evidence import CITED as TOTAL_CITED
+from wattveil.dossier.total_evidence import FILES as TOTAL_FILES
+from wattveil.dossier.total_evidence import total_values
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.products.request import NOT_STATED
+from wattveil.web.formatting import format_count
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
 """Values that answer nothing."""
@@ -56,6 +64,7 @@ _SOURCES = {
     "verify": "the verification",
     "ledger": "the ledger",
     "audit": "the audit record",
+    "total": "the total",
 }
 """Sources in the words of questions: names of files differ between releases."""
 
@@ -116,6 +125,8 @@ class Evidence:
     """Fields that are computed from the chain of a series; None for a release."""
     is_key_given: bool = False
     """Whether the signature of the release was compared with a key that the reader trusts."""
+    total: TotalLoss | None = None
+    """Of the release and others about the same customers, if others were named."""
 
     @classmethod
     def read(
@@ -125,8 +136,13 @@ class Evidence:
         ledger: Path | None = None,
         audit: Path | None = None,
         trusted: Ed25519PublicKey | None = None,
+        others: Sequence[Path] = (),
     ) -> "Evidence":
-        """Read the files; whether they agree is decided by `conflicts`."""
+        """Read the files; whether they agree is decided by `conflicts`.
+
+        ``others`` are other releases and series about the same customers, for the total.
+        """
+        total = total_loss([*map(read_cost, (bundle, *others))]) if others else None
         if is_series(bundle):
             for name, given in (("ledger", ledger), ("audit", audit)):
                 if given is not None:
@@ -140,8 +156,10 @@ class Evidence:
                 files={
                     "manifest": f"{MANIFEST} of all periods",
                     "verify": "result of wattveil series verify",
+                    "total": TOTAL_FILES,
                 },
                 is_key_given=trusted is not None,
+                total=total,
             )
         if (found := read_manifest(bundle).get("manifest_version")) == SERIES_VERSION:
             rule = (
@@ -150,7 +168,11 @@ class Evidence:
             )
             raise InvalidFileError(bundle / MANIFEST, "manifest_version", rule, found)
         manifest = read_complete_manifest(bundle)
-        names = {"manifest": MANIFEST, "verify": "result of wattveil verify"}
+        names = {
+            "manifest": MANIFEST,
+            "verify": "result of wattveil verify",
+            "total": TOTAL_FILES,
+        }
         if ledger is not None:
             names["ledger"] = ledger.name
         if audit is not None:
@@ -162,6 +184,7 @@ class Evidence:
             audit=None if audit is None else read_record(audit),
             files=names,
             is_key_given=trusted is not None,
+            total=total,
         )
 
     @property
@@ -179,6 +202,8 @@ class Evidence:
             found["ledger"] = self.ledger.values
         if self.audit is not None:
             found["audit"] = self.audit
+        if self.total is not None:
+            found["total"] = total_values(self.total)
         return found
 
     def field(self, source: str, path: str) -> Field | Gap:
@@ -192,7 +217,7 @@ class Evidence:
         elif derived is not None:
             cited, value = derived.cited, derived.compute(values)
         else:
-            cited, value = path, _at(values, path)
+            cited, value = TOTAL_CITED if source == "total" else path, _at(values, path)
         if value in _UNKNOWN:
             return self.gap(source, path)
         return Field(source=source, path=path, file=self.files[source], cited=cited, value=value)
@@ -209,9 +234,11 @@ class Evidence:
         )
 
     def absent(self, source: str) -> Gap:
-        """Return the gap where a file was not given; for a series there is none to give."""
+        """Return the gap where a file was not given; a series has neither ledger nor audit."""
         found = _ABSENT[source]
-        return found if self.series is None else replace(found, remedy="no file for a series")
+        if self.series is None:
+            return found
+        return replace(found, remedy=_WITH if source == "ledger" else "no file for a series")
 
 
 def _question(source: str, name: str) -> str:
@@ -223,12 +250,13 @@ def _question(source: str, name: str) -> str:
     return f"{file} does not state {what}. What is it?"
 
 
+_WITH = "give --with for each other release"
 _ABSENT = {
     "ledger": Gap(
         name="ledger",
         question="No ledger is attached: how are releases about the same customers counted, and"
         " what is their total epsilon?",
-        remedy="give --ledger, the output of wattveil admin ledger export",
+        remedy=f"give --ledger, the output of wattveil admin ledger export, or {_WITH[5:]}",
     ),
     "audit": Gap(
         name="audit record",
@@ -309,134 +337,9 @@ class _Derived:
     """In words, for questions where it is empty; the fields themselves if omitted."""
 
 
-def _delta_text(manifest: Mapping[str, Any]) -> str:
-    request = manifest["request"]
-    warning = delta_warning(float(request["delta"]), request["customers"])
-    limit = 1.0 / request["customers"]
-    text = warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
-    if request["customers"] != ReleaseRequest.model_fields["customers"].default:
-        return text
-    return (
-        f"{text.rstrip('.')}. {request['customers']:,} customers is the default of the software,"
-        " used if no estimate is given: confirm that it fits the data"
-    )
-
-
-def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return expected and achieved quality: a row for each quantity of a product."""
-    found, errors = [], released_errors(manifest)
-    for part in manifest["products"]:
-        expected = dict(text.split(": ", 1) for text in part["expected"])
-        counted = part.get("achieved", [])
-        rows = {one["quantity"] for one in counted}
-        found += [
-            _row(part, quantity, expected=value, achieved=errors.get(quantity, ""))
-            for quantity, value in expected.items()
-            if quantity not in rows
-        ]
-        for one in counted:
-            of = f"{one['count']} of {one['of']}"
-            name = one["quantity"]
-            found.append(_row(part, name, expected=expected.get(name, ""), achieved=of))
-    return found
-
-
-def _row(
-    part: Mapping[str, Any], quantity: str, *, expected: str = "", achieved: str = ""
-) -> dict[str, str]:
-    return {
-        "product": part["name"],
-        "quantity": quantity,
-        "expected": expected,
-        "achieved": achieved,
-    }
-
-
-def _bias(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {
-            "source": one["source"],
-            "quantity": one["quantity"],
-            "kind": one["kind"],
-            "number": number_text(one),
-            "how it is known": one["basis"],
-        }
-        for one in manifest["bias"]
-    ]
-
-
-def _groups(manifest: Mapping[str, Any]) -> str:
-    request = manifest["request"]
-    if request["by"] is None:
-        return "no attribute: all customers together"
-    return f"{request['by']}: {', '.join(request['levels'])}"
-
-
-def _rule(manifest: Mapping[str, Any]) -> str:
-    """Return the threshold that the release applied, or that it applied none."""
-    rule: str = manifest["request"]["rule"]
-    applied = {NO_RULE: "none was applied: cells of any size are published, with noise"}
-    return applied.get(rule, f"{rule}, by noisy counts and released load")
-
-
-def _published(manifest: Mapping[str, Any]) -> str:
-    """Return what is published: labels are the only values about individual customers."""
-    names = {part["name"] for part in manifest["products"]}
-    found = []
-    if "labels" in names:
-        label = "randomised label"
-        if manifest["variant"] == "instance":
-            label = "label, without noise if the removal of any one customer leaves it unchanged,"
-        under = "real identifiers" if manifest["request"]["real_ids"] else "pseudonyms"
-        found += [
-            f"Aggregates and models are published, and one {label} per customer, under {under}."
-        ]
-    else:
-        found += ["Only aggregates and models are published. No labels are published."]
-    if names & {"synthesis", "years"}:
-        found += ["Synthetic customers are sampled from a released model."]
-    return " ".join(found)
-
-
-def _period(manifest: Mapping[str, Any]) -> str | None:
-    """Return the stated days of the readings; None if they are not stated."""
-    stated = manifest["profiles"]["reading_rules"]["period"]
-    return None if stated is None else period_text(dict(manifest))
-
-
-def _grid(manifest: Mapping[str, Any]) -> str:
-    grid = TimeGrid.from_json(manifest["profiles"]["grid"])
-    every = "hourly" if grid.minutes == 60 else f"every {grid.minutes} minutes"  # noqa: PLR2004 - an hour
-    closed = ", with the first interval repeated at the end" if grid.closing_midnight else ""
-    days = f", and {grid.n_days} consecutive days" if grid.n_days else ""
-    return f"{every}, {_SPLITS[grid.split]}{closed}{days}"
-
-
-_SPLITS = {
-    Split.DAY: "one average day",
-    Split.WEEKDAY_WEEKEND: "average days of weekdays and weekends",
-    Split.SEASON: "an average day of each season",
-    Split.SEASON_WEEKDAY_WEEKEND: "average days of weekdays and weekends of each season",
-    Split.WEEK: "an average week",
-}
-
-
-def _over_releases(manifest: Mapping[str, Any]) -> str:
-    """Return what is known of other releases: counted by a ledger, or stated by the curator."""
-    stated = manifest["other_releases_on_same_people"]
-    replaced = manifest["supersedes"]
-    return " ".join(
-        [
-            *sentences(manifest["cumulative"]),
-            f"Other releases about the same customers, as stated by the curator: {stated}.",
-            *([] if replaced == "none" else [f"Replaces release {replaced}."]),
-        ]
-    )
-
-
 DERIVED = {
     ("manifest", "cumulative_text"): _Derived(
-        "cumulative, other_releases_on_same_people, supersedes", _over_releases
+        "cumulative, other_releases_on_same_people, supersedes", over_releases_text
     ),
     ("manifest", "mechanism_names"): _Derived(
         "products[].runs[].mechanisms[].mechanism",
@@ -462,27 +365,27 @@ DERIVED = {
         lambda manifest: [f"{one['name']} {one['epsilon']}" for one in manifest["products"]],
     ),
     ("manifest", "quality"): _Derived(
-        "products[].expected, products[].achieved", _quality, "expected and achieved accuracy"
+        "products[].expected, products[].achieved", quality_table, "expected and achieved accuracy"
     ),
     ("manifest", "signature_text"): _Derived("signature", signature_text),
-    ("manifest", "bias_text"): _Derived("bias", _bias),
-    ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
-    ("manifest", "rule_text"): _Derived("request.rule", _rule),
-    ("manifest", "published_text"): _Derived("products[].name, request.real_ids", _published),
+    ("manifest", "bias_text"): _Derived("bias", bias_table),
+    ("manifest", "groups_text"): _Derived("request.by, request.levels", groups_text),
+    ("manifest", "rule_text"): _Derived("request.rule", rule_text),
+    ("manifest", "published_text"): _Derived("products[].name, request.real_ids", published_text),
     ("manifest", "real_ids_text"): _Derived(
         "request.real_ids, products[].name, guarantee.tier", real_ids_text
     ),
     ("manifest", "customer_text"): _Derived("request.real_ids, products[].channel", customer_text),
     ("manifest", "period_text"): _Derived(
-        "profiles.reading_rules.period", _period, "the period of the readings"
+        "profiles.reading_rules.period", stated_period, "the period of the readings"
     ),
     ("manifest", "total_text"): _Derived("guarantee, products[].epsilon", total_text),
-    ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
+    ("manifest", "grid_text"): _Derived("profiles.grid", grid_text),
     ("manifest", "variant_text"): _Derived("variant", variant_text),
     ("manifest", "neighbours_text"): _Derived("guarantee", neighbours_text),
     ("manifest", "erasure_text"): _Derived("guarantee, request.real_ids", erasure_text),
     ("manifest", "overlap_text"): _Derived("variant, composition", overlap_text),
-    ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
+    ("manifest", "delta_text"): _Derived("request.delta, request.customers", delta_text),
     ("audit", "bounds_text"): _Derived(
         "audits[].epsilon_lower_bound", bounds_table, "lower bounds on epsilon"
     ),
