@@ -71,7 +71,8 @@ def write_customers(
     kind
         Name of a format in `FORMATS`; by the ending of ``out`` if omitted.
     buses
-        CSV file of buses, which makes loads of the customers (formats of planning tools).
+        CSV file of buses, which makes loads of the customers (formats of planning tools). Their
+        segments are drawn by chance; without buses, numbers of customers follow the mix exactly.
     power_factor
         Of all customers, lagging (formats of planning tools); the model has active power only.
         `planner_files.POWER_FACTOR` if omitted.
@@ -135,7 +136,9 @@ def _days_drawn(
     mean = None if level is None else DrawnMean(level=level, comparable=True)
 
     def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, random_state=seed, by=by)
+        load_kw, clusters = model.batch(
+            number, customers, random_state=seed, by=by, random_mix=loads["buses"] is not None
+        )
         load_kw = load_kw if level is None else level.apply(load_kw, None)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw

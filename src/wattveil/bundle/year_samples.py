@@ -86,6 +86,7 @@ class YearSample(NamedTuple):
                 first_day=first,
                 n_days=n_days,
                 temperatures_c=self.temperatures_c,
+                random_mix=loads["buses"] is not None,
             ):
                 names = [f"S{number:09}" for number in range(place, place + len(own_kw))]
                 load_kw = own_kw

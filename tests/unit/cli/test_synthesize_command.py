@@ -72,6 +72,19 @@ def test_every_format_has_the_same_values(whole: Path, tmp_path: Path) -> None:
     assert np.abs(again.load_kw - load_kw).max() <= 0.5e-3 + 1e-12  # whole Wh
 
 
+def test_customers_at_buses_are_a_random_group(whole: Path, tmp_path: Path) -> None:
+    """Their segments are drawn by chance, so that files of several seeds differ as streets do."""
+    buses = tmp_path / "buses.csv"
+    buses.write_text("bus,kv\nlane,0.23\n")
+    write_customers(whole, tmp_path / "street", customers=9, seed=7, kind="series", buses=buses)
+    table = pc.read_csv(tmp_path / "street" / "series.csv")
+    written = np.column_stack([table[name] for name in table.column_names[1:]]).T
+    model = read_model(whole)
+    load_kw, clusters = model.sample(9, random_state=7, random_mix=True)
+    assert np.abs(written - load_kw).max() <= 0.5e-4 + 1e-12
+    assert not np.array_equal(clusters, model.sample(9, random_state=7)[1])
+
+
 def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
     """Release, guarantee, customers, seed and version; a manifest cannot add a command."""
     bundle = tmp_path / "bundle"

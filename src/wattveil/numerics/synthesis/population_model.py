@@ -83,6 +83,7 @@ class SyntheticModel(ChartedResult):
         *,
         random_state: int | None = None,
         by: Sequence[float] | None = None,
+        random_mix: bool = False,
     ) -> SyntheticCustomers:
         """Draw customers; return their load in kW, one row each, and their clusters.
 
@@ -95,31 +96,49 @@ class SyntheticModel(ChartedResult):
         random_state
             The same model and number give the same customers; None draws new ones.
         by : (K,)
-            The mix of clusters; None takes the released one. Numbers of customers follow it to
-            within one.
+            The mix of clusters; None takes the released one.
+        random_mix
+            Draw the cluster of each customer by chance, as in a random group of homes. Otherwise
+            numbers of customers follow the mix to within one, so that samples of a few homes
+            differ less from each other than groups of real homes.
         """
         seed = known_random_state(random_state)
         load_kw = np.empty((checks.integer("n_customers", n_customers, minimum=0), self.n_columns))
         clusters = np.empty(n_customers, dtype=np.int64)
         for first in range(0, n_customers, BATCH):
-            own = self._cluster_batch(first, n_customers, seed=seed, by=by)
+            own = self._cluster_batch(first, n_customers, seed=seed, by=by, random_mix=random_mix)
             clusters[first : first + own.size] = own
             self._draw(own, seed, first, load_kw[first : first + own.size])
         return SyntheticCustomers(load_kw, clusters, slots_per_day=self.n_columns // self.n_days)
 
     def batches(
-        self, n_customers: int, *, random_state: int, by: Sequence[float] | None = None
+        self,
+        n_customers: int,
+        *,
+        random_state: int,
+        by: Sequence[float] | None = None,
+        random_mix: bool = False,
     ) -> Iterator[tuple[Floats, Ints]]:
         """Yield what `sample` returns in parts, in memory that does not grow."""
         for number in range(n_batches(n_customers)):
-            yield self.batch(number, n_customers, random_state=random_state, by=by)
+            yield self.batch(
+                number, n_customers, random_state=random_state, by=by, random_mix=random_mix
+            )
 
     def batch(
-        self, number: int, n_customers: int, *, random_state: int, by: Sequence[float] | None = None
+        self,
+        number: int,
+        n_customers: int,
+        *,
+        random_state: int,
+        by: Sequence[float] | None = None,
+        random_mix: bool = False,
     ) -> tuple[Floats, Ints]:
         """Return one batch of what `sample` returns; each can be drawn without the others."""
         first = number * BATCH
-        own = self._cluster_batch(first, n_customers, seed=random_state, by=by)
+        own = self._cluster_batch(
+            first, n_customers, seed=random_state, by=by, random_mix=random_mix
+        )
         load_kw = np.empty((own.size, self.n_columns))
         self._draw(own, random_state, first, load_kw)
         return load_kw, own
@@ -232,11 +251,23 @@ class SyntheticModel(ChartedResult):
         return weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size)
 
     def _cluster_batch(
-        self, first: int, n_customers: int, *, seed: int, by: Sequence[float] | None
+        self,
+        first: int,
+        n_customers: int,
+        *,
+        seed: int,
+        by: Sequence[float] | None,
+        random_mix: bool,
     ) -> Ints:
         """Return the clusters of the customers of the batch that begins at this place."""
         checks.integer("random_state", seed, minimum=0)
-        ends = np.cumsum(_apportion(n_customers, self._mix(by)))
+        mix = self._mix(by)
+        if random_mix:  # a stream of its own: longer than the keys of the streams of loads
+            stream = np.random.SeedSequence(seed, spawn_key=(first, 0, 1))
+            chances = np.random.default_rng(stream).random(min(BATCH, n_customers - first))
+            shares = np.cumsum(mix)
+            return np.searchsorted(shares / shares[-1], chances, side="right").astype(np.int64)
+        ends = np.cumsum(_apportion(n_customers, mix))
         # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
         rows = np.arange(first, min(first + BATCH, n_customers), dtype=np.int64)
         places = rows * _stride(n_customers) % n_customers

@@ -117,12 +117,13 @@ class YearModel(ChartedResult):
         first_day: dt.date | None = None,
         n_days: int | None = None,
         temperatures_c: Mapping[dt.date, float] | None = None,
+        random_mix: bool = False,
     ) -> SyntheticCustomers:
         """Draw customers; return their load in kW, one row of all slots each, and their clusters.
 
         Parameters
         ----------
-        n_customers, random_state, by
+        n_customers, random_state, by, random_mix
             As in `SyntheticModel.sample`.
         first_day, n_days
             The calendar of the sample; None takes that of the data.
@@ -143,6 +144,7 @@ class YearModel(ChartedResult):
             first_day=first_day,
             n_days=n_days,
             temperatures_c=temperatures_c,
+            random_mix=random_mix,
         ):
             load_kw[first : first + len(load)] = load
             clusters[first : first + len(load)] = cluster
@@ -158,13 +160,14 @@ class YearModel(ChartedResult):
         first_day: dt.date | None = None,
         n_days: int | None = None,
         temperatures_c: Mapping[dt.date, float] | None = None,
+        random_mix: bool = False,
     ) -> Iterator[tuple[Floats, Ints]]:
         """Yield what `sample` returns in parts, in memory that does not grow with customers."""
         calendar = self._calendar(first_day, n_days)
         levels = self._levels(calendar, temperatures_c)
         batch = 0
         for drawn_kw, clusters in self.typical.batches(
-            n_customers, random_state=random_state, by=by
+            n_customers, random_state=random_state, by=by, random_mix=random_mix
         ):
             typical_kw = drawn_kw * self._columns
             typical_kw *= mapped_sizes(customer_sizes(typical_kw), self.sizes)[:, None]

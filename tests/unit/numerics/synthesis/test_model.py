@@ -16,7 +16,7 @@ from tests.statistical.harness import accepts, covariance_p, refuses
 from wattveil import compiled
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError, WattveilError
-from wattveil.numerics.synthesis import SyntheticModel
+from wattveil.numerics.synthesis import SyntheticModel, population_model
 from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
 from wattveil.numerics.synthesis.noisy_moments import expected_sizes, quantile_maps
 
@@ -79,7 +79,7 @@ def test_mix_by_largest_remainders(n: int, weights: tuple[int, int, int]) -> Non
     """Each cluster gets its share to within one, and all together n; equal weights if all are 0."""
     model = make_model()
     by = [float(weight) for weight in weights]
-    counted = np.bincount(model._cluster_batch(0, n, seed=0, by=by), minlength=3)
+    counted = np.bincount(model._cluster_batch(0, n, seed=0, by=by, random_mix=False), minlength=3)
     mix = by if sum(by) > 0.0 else [1.0, 1.0, 1.0]
     exact = np.array([n * weight / sum(mix) for weight in mix])
     assert counted.sum() == n
@@ -95,6 +95,45 @@ def test_released_mix_is_the_default() -> None:
     assert np.bincount(clusters).tolist() == [700, 251, 49]
     firsts = np.bincount(clusters[:500], minlength=3)
     assert np.abs(firsts - np.array([350, 125, 25])).max() < 15
+
+
+def test_a_random_mix_differs_as_groups_of_homes_do() -> None:
+    """Numbers of a cluster are binomial, in a whole sample and in neighbouring customers of it."""
+    model, n_samples = make_model(), 400
+    for own in (60, 6):
+        counts = {
+            random_mix: np.array(
+                [
+                    model.sample(60, random_state=seed, random_mix=random_mix)[1][:own] == 1
+                    for seed in range(n_samples)
+                ]
+            ).sum(axis=1)
+            for random_mix in (True, False)
+        }
+        share = 250.5 / 1000.0
+        expected = own * share * (1.0 - share)
+        ratio = counts[True].var(ddof=1) / expected
+        low, high = (
+            float(stats.chi2.ppf(chance, n_samples - 1)) / (n_samples - 1)
+            for chance in (5e-7, 1.0 - 5e-7)
+        )
+        assert low < ratio < high
+        assert abs(counts[True].mean() - own * share) < 5.0 * math.sqrt(expected / n_samples)
+        assert counts[False].var(ddof=1) < 0.5 * expected
+
+
+def test_a_random_mix_does_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has the customers of the whole sample; a cluster of weight 0 never occurs."""
+    monkeypatch.setattr(population_model, "BATCH", 500)
+    model = make_model()
+    load_kw, clusters = model.sample(1200, random_state=2, by=[1, 3, 0], random_mix=True)
+    parts = [
+        model.batch(number, 1200, random_state=2, by=[1, 3, 0], random_mix=True)
+        for number in range(3)
+    ]
+    assert np.array_equal(np.vstack([part for part, _ in parts]), load_kw)
+    assert np.array_equal(np.concatenate([part for _, part in parts]), clusters)
+    assert np.bincount(clusters, minlength=3)[2] == 0
 
 
 @pytest.mark.parametrize(
