@@ -293,8 +293,6 @@ class LoadSeries:
         """
         self._check_open()
         self.request.check_profiles(profiles.grid, profiles.timezone)
-        if not len(profiles):
-            raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             manifests, past = self._past(folder)
             place = self.request.next_period(period, released=past.released, days=profiles.period)

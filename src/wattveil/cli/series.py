@@ -190,7 +190,7 @@ def add(
         with working(console) as started:
             started("reading the profiles")
             customers = Profiles.read_parquet(profiles)
-            _check_attributes(series.request.design.attributes, customers)
+            _check_profiles(series.request.design.attributes, customers)
         warned = [] if customers.period is not None else [UNSTATED_DAYS]
         skipped = _skipped(series, period)
         is_first_unsigned = signing is None and not series.bundles
@@ -248,8 +248,13 @@ def _question(
     return f"{text[0].upper()}{text[1:]} (the series has {total})?"
 
 
-def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
-    """Refuse profiles without the attributes of the groups, before the series is opened."""
+def _check_profiles(needed: tuple[str, ...], customers: Profiles) -> None:
+    """Refuse, before the series is opened, profiles without a customer or without an attribute.
+
+    Whether there is a customer depends on exact data: the refusal is for the data holder.
+    """
+    if not len(customers):
+        raise InvalidParameterError("profiles", "of at least one customer", 0)
     if missing := [name for name in needed if name not in customers.attributes]:
         rule = f"profiles that have the attribute {missing[0]} (`wattveil profiles --attributes`)"
         raise InvalidParameterError("profiles", rule, [*customers.attributes])

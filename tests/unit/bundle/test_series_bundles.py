@@ -927,6 +927,14 @@ def test_a_period_is_released_if_all_its_customers_are_erased(tmp_path: Path) ->
     assert series.verify().accepted
 
 
+@pytest.mark.parametrize("released", [(), (0,)])
+def test_a_period_without_a_customer_is_released(tmp_path: Path, released: tuple[int, ...]) -> None:
+    """On a server an error would tell an analyst that there is none."""
+    series = some_series(tmp_path, *released)
+    series.add(quarter(1).selected([]))
+    assert series.verify().accepted
+
+
 @pytest.mark.parametrize(
     ("kind", "after", "low", "high"),
     [

@@ -160,6 +160,9 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
         "add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", "--yes", code=2
     )
     assert "PROFILES must be profiles that have the attribute class" in added
+    quarter(0).selected([]).write_parquet(tmp_path / "none.parquet")
+    empty = ("add", tmp_path / "groups", tmp_path / "none.parquet", "--period", "2026-Q1", "--yes")
+    assert "PROFILES must be of at least one customer" in run(*empty, code=2)
     assert "got car" in added
     other = replace(quarter(0), rules={"readings": {"period": ["2025-07-01", "2025-10-01"]}})
     other.write_parquet(tmp_path / "0.parquet")
