@@ -25,6 +25,7 @@ from wattveil.bundle.released_groups import spelling_warnings
 from wattveil.bundle.report import quality_rows
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
+from wattveil.cli.profile_facts import profile_facts
 from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import PublicFacts, Work
@@ -184,7 +185,7 @@ def _show_before(
     """Print the plan; where it ends there, or a question follows, also that nothing is spent."""
     show_plan(console, planned)
     if stated is not None:
-        console.print(f"Profiles: {plain(_profile_facts(stated['profiles']))}.", highlight=False)
+        console.print(f"Profiles: {plain(profile_facts(stated['profiles']))}.", highlight=False)
         if (listed := stated["customer_list_sha256"]) is not None:
             console.print("SHA-256 of the customer list:", listed)
         console.print(
@@ -246,16 +247,6 @@ def _check_profiles(context: typer.Context, profiles: str | None, *, plan: bool)
 def _assumed() -> tuple[PublicFacts | None, Callable[..., Manifest]]:
     """Return that a plan without profiles has no facts, and what no plan calls."""
     return None, release_bundle
-
-
-def _profile_facts(stated: Mapping[str, Any]) -> str:
-    """Return how profiles were made, as the manifest will state it and the hash covers it."""
-    named = {**stated, **stated["grid"], **stated["reading_rules"]}
-    days, grid = named.pop("period"), ("grid", "reading_rules", "minutes")
-    found = [f"slots of {stated['grid']['minutes']} minutes"]
-    found += ["period not stated" if days is None else f"period {days[0]} to {days[1]} (excluded)"]
-    shown = {name: value for name, value in named.items() if name not in grid and value is not None}
-    return "; ".join([*found, *(f"{name} {value}" for name, value in shown.items())])
 
 
 def _list_warnings(profiles: str | None, customer_list: Sequence[str]) -> Iterator[str]:

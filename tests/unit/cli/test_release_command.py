@@ -18,6 +18,7 @@ from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.manifest import customer_list_sha256, request_sha256
 from wattveil.bundle.report import quality_rows
 from wattveil.cli import app, release
+from wattveil.cli.profile_facts import profile_facts
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 
@@ -218,7 +219,7 @@ def test_a_plan_states_the_request_that_the_manifest_states() -> None:
         assert planned[name] == manifest[name]
     told = run("release", "profiles.parquet", *command_line[:-1], "--plan")
     assert manifest["request_sha256"] in told.replace("\n", "")
-    assert f"timezone {manifest['profiles']['timezone']}" in " ".join(told.split())
+    assert f"time zone: {manifest['profiles']['timezone']}" in " ".join(told.split())
     other = json.loads(run("release", *command_line, "--plan", "--clip-kw", "9"))
     changed = {
         name for name, value in other["request"].items() if value != planned["request"][name]
@@ -227,6 +228,25 @@ def test_a_plan_states_the_request_that_the_manifest_states() -> None:
     alone = json.loads(run("release", *command_line, "--plan"))
     # The same hours of one average day; how profiles were made is not known.
     assert alone == {**planned, "profiles": None, "request_sha256": None}
+
+
+def test_a_plan_states_in_words_how_profiles_were_made() -> None:
+    """With the last day of the readings; a choice without a name of its own is stated, too."""
+    stated = {
+        "grid": {"minutes": 30, "split": "day", "closing_midnight": True},
+        "timezone": "Europe/London",
+        "min_days": 14,
+        "max_gap_hours": None,
+        "reading_rules": {"period": ["2025-03-03", "2025-03-24"], "register_rollover": 99999},
+        "reading_options_inferred": False,
+    }
+    assert profile_facts(stated) == (
+        "slots of 30 minutes; readings of 2025-03-03 to 2025-03-23; time zone: Europe/London;"
+        " minimum days per customer: 14; averaged by: day; first slot repeated at the end: yes;"
+        " register rollover: 99999"
+    )
+    stated["reading_rules"] = {"period": None}
+    assert "days of the readings not stated" in profile_facts(stated)
 
 
 def test_only_a_plan_needs_no_profiles() -> None:
