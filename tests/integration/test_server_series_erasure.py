@@ -19,7 +19,7 @@ from tests.integration.test_server_series import SERIES, WHERE, furnish
 from tests.live_server import QUICK, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
-from wattveil.bundle import registered_series
+from wattveil.bundle import registered_series, series_erasure
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.registered_series import publish_period
 from wattveil.cli import app
@@ -167,7 +167,10 @@ def test_an_older_copy_of_the_state_admits_nobody(running: Running, tmp_path: Pa
     shutil.rmtree(home)
     shutil.copytree(tmp_path / "older", home)
     period = {"period": "2026-Q2", "file": "q2.parquet"}
-    for _ in range(2):
+    for return_noted in (False, True):
+        if return_noted:  # on the command line: it is no erasure
+            older = LoadSeries(home / "series", secrets=home / "secrets")
+            series_erasure._add(older.folder, older.secrets, {"returned": []})
         made = running.send("POST", f"{WHERE}/quarters/periods", period).json
         assert running.finished(made["release"])["state"] == "failed"
     assert running.send("POST", where, body).json == ERASED

@@ -104,9 +104,10 @@ def erase_customers(
 
 
 def _erasures(home: Path) -> int:
-    """Return how many records the receipts of a series have."""
+    """Return how many erasures the receipts of a series have."""
     path = home / SERIES / "private" / RECEIPTS
-    return len(json.loads(path.read_text("utf-8"))) if path.exists() else 0
+    records = json.loads(path.read_text("utf-8")) if path.exists() else []
+    return sum("erased" in one for one in records)
 
 
 def note_unused(home: Path) -> None:

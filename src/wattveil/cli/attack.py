@@ -12,7 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.cli.option_groups import AsJson, Report
+from wattveil.cli.option_groups import AsJson, Report, check_private_files
 from wattveil.lab.attacks.attack_page import (
     COPY_ROWS,
     write_copy_page,
@@ -39,7 +39,7 @@ from wattveil.lab.attacks.synthetic_attacks import (
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh
-from wattveil.terminal import check_folders, plain, refusals, working
+from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_count, format_number, format_share, sparkline
 
 EPILOGS = {
@@ -85,7 +85,7 @@ def fifteen_fifteen(
 ) -> None:
     """Recover a customer from two means that an N/X rule permits, for groups of any size."""
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         rows = _own_or_simulated(profiles)
         found = differencing_attack(
             rows,
@@ -142,7 +142,7 @@ def filter(  # noqa: A001 - the name of the command
 ) -> None:
     """Filter white and coloured noise of equal guarantee out of a load curve (instance tier)."""
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         rows = _own_or_simulated(profiles)
         with working(Console(stderr=True, quiet=as_json)) as started:
             started("releasing twice")
@@ -197,7 +197,7 @@ def copy(
 ) -> None:
     """Search synthetic customers for copied readings, members and planted outliers."""
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         rows, assignment = _own_or_simulated(profiles), RandomAssignment(seed)
         with working(Console(stderr=True, quiet=as_json)) as started:
             if synthetic is not None:
@@ -253,7 +253,7 @@ def solar(
 ) -> None:
     """Find a home with solar panels from an average that includes it and one that does not."""
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         rows = _own_or_simulated(profiles)
         with working(Console(stderr=True, quiet=as_json)) as started:
             started("releasing averages")
@@ -302,7 +302,7 @@ def rules(
 ) -> None:
     """Show what an N/X rule publishes, which customers it exposes, and the DP alternative."""
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         found = report_rule(
             Profiles.read_parquet(profiles),
             rule=rule,

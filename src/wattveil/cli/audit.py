@@ -16,7 +16,7 @@ from wattveil.bundle.keys import read_key
 from wattveil.bundle.manifest import request_of
 from wattveil.bundle.plan import requested_products
 from wattveil.cli.model_options import leaves, model_options
-from wattveil.cli.option_groups import EXECUTION, STATISTICS, Report
+from wattveil.cli.option_groups import EXECUTION, STATISTICS, Report, check_private_files
 from wattveil.cli.release import is_default
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_page import write_audit_page
@@ -27,7 +27,7 @@ from wattveil.lab.audit.replay_audit import ReplayAudit, hostile_rows, replay_re
 from wattveil.products.request import NOT_STATED, ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
-from wattveil.terminal import check_folders, counting_bar, plain, refusals
+from wattveil.terminal import counting_bar, plain, refusals
 from wattveil.web.formatting import format_count
 
 EPILOGS = {
@@ -126,7 +126,7 @@ def audit(
         if bundle is not None:
             request, release_id = _released(context, bundle)
         files = {"report": report, "record": record}
-        check_folders(files)
+        check_private_files(files)
         for name, path in files.items():
             if replay and path is not None:
                 rule = f"omitted with --replay, which writes no {name}"

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson
+from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson, check_private_files
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.baselines.baseline_comparison import (
     MECHANISMS,
@@ -20,7 +20,7 @@ from wattveil.lab.baselines.baseline_comparison import (
 from wattveil.lab.baselines.baseline_summary import BaselineRow, summarise, to_json, write_csv
 from wattveil.lab.baselines.baselines_page import format_quartiles, write_comparison_page
 from wattveil.profiles.profiles import Profiles
-from wattveil.terminal import check_folders, counting_bar, plain, refusals
+from wattveil.terminal import counting_bar, plain, refusals
 
 EPILOGS = {
     "compare": "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10",
@@ -82,7 +82,7 @@ def compare(
             repeats=repeats,
             seed=seed,
         )
-        check_folders({"out": out})
+        check_private_files({"out": out})
         out.mkdir(exist_ok=True)
         load_kw = Profiles.read_parquet(profiles).load_kw
         with counting_bar(quiet=as_json) as bar:

@@ -21,7 +21,14 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.cli.model_options import model_options
-from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, chosen_engine
+from wattveil.cli.option_groups import (
+    EXECUTION,
+    Engine,
+    EngineName,
+    Master,
+    check_private_files,
+    chosen_engine,
+)
 from wattveil.cli.shown_account import assumed_zone, extreme, large_load, show, small_load, warn
 from wattveil.errors import (
     AssumedTimeZoneWarning,
@@ -401,14 +408,9 @@ def _one(source: list[str]) -> str:
 
 def _check_local(written: Mapping[str, Path | None], read: Mapping[Path | None, str]) -> None:
     """Reject outputs that are elsewhere, in a folder that is missing or a bundle, or are read."""
-    from wattveil.bundle.bundle_files import outside_bundle  # noqa: PLC0415 - slow
-
     checks.local_path("out", Path(written["out"] or ""))
-    check_folders(written)
+    check_private_files(written)
     _check_outputs(written, read)
-    for name, path in written.items():
-        if path is not None:
-            outside_bundle(name, path)
 
 
 def _check_outputs(written: Mapping[str, Path | None], read: Mapping[Path | None, str]) -> None:

@@ -18,7 +18,7 @@ from wattveil.bundle.customer_files import (
     group_mismatch,
     synthetic_timezone,
 )
-from wattveil.cli.option_groups import STATISTICS, AsJson, Report
+from wattveil.cli.option_groups import STATISTICS, AsJson, Report, check_private_files
 from wattveil.grid.experiment import (
     DEFAULT_REDRAWS,
     DRAWS,
@@ -56,7 +56,7 @@ from wattveil.lab.evaluation.fidelity_metrics import NEEDS_YEARS
 from wattveil.lab.evaluation.load_summary import load_summary, more_customers
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
-from wattveil.terminal import check_folders, counting_bar, notices, plain, refusals
+from wattveil.terminal import counting_bar, notices, plain, refusals
 from wattveil.web.formatting import format_count, format_interval, format_number, format_ratio
 
 EPILOGS = {
@@ -148,7 +148,7 @@ def evaluate(
     """Compare synthetic with real customers, relative to sampling variability and a control."""
     console = Console()
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         check_order(real, synthetic, field="real")
         known_margin(margin)
         zone = timezone or synthetic_timezone(synthetic)
@@ -306,7 +306,7 @@ def grid(
     """Compare real and synthetic customers on the same feeder."""
     console = Console()
     with refusals(context):
-        check_folders({"report": report})
+        check_private_files({"report": report})
         check_order(profiles, synthetic, field="profiles")
         check_average_days(synthetic, field="synthetic")
         with notices(), counting_bar(quiet=as_json) as bar:

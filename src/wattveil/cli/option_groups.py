@@ -3,6 +3,7 @@
 Options without a group are the common ones: `--help` lists them first.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.terminal import check_folders
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -52,3 +54,13 @@ def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
     except ImportError as error:
         raise MissingExtraError("--engine spark", "spark") from error
     return SparkEngine(spark_session(master))
+
+
+def check_private_files(written: Mapping[str, Path | None]) -> None:
+    """Refuse, before the work, a place of a private file in a missing folder or in a bundle."""
+    from wattveil.bundle.bundle_files import outside_bundle  # noqa: PLC0415 - slow to load
+
+    check_folders(written)
+    for name, path in written.items():
+        if path is not None:
+            outside_bundle(name, path)

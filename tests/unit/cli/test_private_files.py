@@ -108,3 +108,27 @@ def test_a_server_refuses_a_password_in_its_address(
         )
     assert "secret" not in str(refused.value)
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "a.parquet", "b.parquet", "--report"),
+        ("grid", "a.parquet", "b.parquet", "--report"),
+        ("audit", "--record"),
+        ("attack", "fifteen-fifteen", "--report"),
+        ("compare", "a.parquet", "--out"),
+        ("profiles", "a.csv", "--out", "p.parquet", "--report"),
+    ],
+)
+def test_no_page_with_exact_values_is_written_into_a_bundle(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """All of its files are published."""
+    (tmp_path / "manifest.json").write_text('{"implementation": {"name": "wattveil"}}')
+    (tmp_path / "tables").mkdir()
+    out = tmp_path / "tables" / "page.html"
+    result = CliRunner().invoke(app, [*words, str(out)], terminal_width=200)
+    assert result.exit_code == 2, result.output
+    assert "outside of the bundle" in " ".join(result.output.split())
+    assert not out.exists()
