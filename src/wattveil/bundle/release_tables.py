@@ -208,7 +208,9 @@ class ReleaseTables(ChartedResult):
         if chosen == "load_duration":
             is_day = self.manifest["profiles"]["grid"]["split"] == "day"
             period = "average day" if is_day else "time"
-            return Chart(drawn, "kW, whole group", "ranks", period=period)
+            together = "kW, all customers together"
+            unit = together if len(drawn) == 1 else "kW, all customers of a group"
+            return Chart(drawn, unit, "ranks", period=period)
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
 

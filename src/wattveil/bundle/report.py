@@ -231,20 +231,34 @@ def number_text(one: Mapping[str, Any]) -> str:
 
 
 def _bias_table(manifest: Manifest) -> PageTable:
-    """Return bias and errors: privacy noise and sampling error apart."""
+    """Return bias and errors: privacy noise and sampling error apart, groups in one row."""
     labels = request_labels(manifest["request"])
-    rows = [
-        (
-            one["source"],
-            _quantity_text(one["quantity"], labels),
-            one["kind"],
-            number_text(one),
-            one["basis"],
-        )
-        for one in manifest["bias"]
+    rows: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for one in manifest["bias"]:
+        name, _, group = one["quantity"].rpartition(", ")
+        is_of_group = bool(name) and group in manifest["request"]["levels"]
+        quantity = f"{name}, by group" if is_of_group else one["quantity"]
+        row = (one["source"], quantity, one["kind"], one["basis"])
+        whose = labels.get(group, group) if is_of_group else ""
+        rows.setdefault(row, []).append((whose, number_text(one)))
+    shown = [
+        (source, quantity, kind, _numbers_text(found), basis)
+        for (source, quantity, kind, basis), found in rows.items()
     ]
     head = ("source", "quantity", "kind", "number", "how it is known")
-    return PageTable("", head, rows, text_columns=range(len(head)))
+    return PageTable("", head, shown, text_columns=range(len(head)))
+
+
+def _numbers_text(found: Sequence[tuple[str, str]]) -> str:
+    """Return the numbers of groups in one text; one number if all are the same.
+
+    >>> _numbers_text([("home", "1 kW"), ("shop", "2 kW")]), _numbers_text([("", "3 kW")])
+    ('home 1 kW; shop 2 kW', '3 kW')
+    """
+    numbers = {number for _, number in found}
+    if len(numbers) == 1:
+        return numbers.pop()
+    return "; ".join(f"{group} {number}".strip() for group, number in found)
 
 
 def _budget(manifest: Manifest) -> ReportFigure:

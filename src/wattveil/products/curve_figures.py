@@ -166,23 +166,13 @@ def _clipped_text(groups: Table) -> str:
 
 
 def load_caption(groups: Table, *, has_flags: bool) -> str:
-    """Return how to read the figures: bands, bounds, and marks."""
-    bias_kw = groups.column("max_clipping_bias_kw")
-    n_groups = bias_kw.size
-    whose = "of all customers together" if n_groups == 1 else "of all customers of a group"
-    most = format_number(bias_kw.max(), 2)
-    if n_groups > 1:
-        most = f"{format_number(bias_kw.min(), 2)} to {most}"
+    """Return how to read the figures: bands and marks."""
+    is_whole = groups.data.num_rows == 1
+    whose = "of all customers together" if is_whole else "of all customers of a group"
     caption = (
         f"Mean daily load, and load duration curve {whose}: the sorted slots of the mean profile,"
-        f" not of a year of readings. {BANDS}. They cover the privacy noise and, because it is"
-        " estimated from noisy sizes, the error of the factor that corrects the mean for clipping."
-        " They do not cover two effects of clipping. The same factor applies at all times of day,"
-        " so a mean may remain too low when large customers draw more than at other times. And very"
-        f" large customers that the noise hides could raise a mean by at most {most}"
-        f" kW{'' if n_groups == 1 else ', depending on the group'}. This is a worst-case bound,"
-        " which holds in 97.5 % of releases, not an estimate of the bias. It shrinks as epsilon and"
-        f" the number of customers in a group grow. {_clipped_text(groups)}"
+        f" not of a year of readings. {BANDS}, for the privacy noise and the estimated correction"
+        " for clipping. The text below the figures states what they do not cover."
     )
     if has_flags:
         caption += (
@@ -192,3 +182,20 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
             " may be too low."
         )
     return caption
+
+
+def clipping_text(groups: Table) -> str:
+    """Return which effects of clipping the bands do not cover, and how many were clipped."""
+    bias_kw = groups.column("max_clipping_bias_kw")
+    n_groups = bias_kw.size
+    most = format_number(bias_kw.max(), 2)
+    if n_groups > 1:
+        most = f"{format_number(bias_kw.min(), 2)} to {most}"
+    return (
+        "Bands do not cover two effects of clipping. The correction is the same factor at all times"
+        " of day, so a mean may remain too low when large customers draw more than at other times."
+        f" And very large customers that the noise hides could raise a mean by at most {most}"
+        f" kW{'' if n_groups == 1 else ', depending on the group'}. This is a worst-case bound,"
+        " which holds in 97.5 % of releases, not an estimate of the bias. It shrinks as epsilon and"
+        f" the number of customers in a group grow. {_clipped_text(groups)}"
+    )

@@ -11,6 +11,7 @@ True
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from wattveil.numerics.groups.group_sizes import (
 from wattveil.numerics.load_basis import Calendar, public_calendar, whole_days
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.curve_figures import (
+    clipping_text,
     curve_table,
     curve_words,
     group_curves_figure,
@@ -83,6 +85,9 @@ from wattveil.release.rows.load_features import first_columns
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure
 from wattveil.web.formatting import format_number
 from wattveil.web.results import Result, ResultTable
+
+if TYPE_CHECKING:
+    from wattveil.web.pages import PageTable
 
 MEAN_LOAD_ERROR = "standard error of a mean load"
 """Expected and released: root mean square over slots, of the group in which it is largest."""
@@ -294,10 +299,11 @@ class Load(Product):
             table=curve_table("Mean load per customer (kW)", drawn, along="time"),
         )
         sorted_loads = curves(duration)
+        unit = "kW, all customers together" if len(drawn) == 1 else "kW, all customers of a group"
         title = "Load duration of the average day" if _is_one_day(choice) else "Load duration"
         yield ReportFigure(
             title,
-            group_curves_figure(duration, unit="kW, whole group", falling=True),
+            group_curves_figure(duration, unit=unit, falling=True),
             caption,
             alt="Load of all customers together, in descending order: "
             + "; ".join(
@@ -307,6 +313,17 @@ class Load(Product):
             ),
             table=curve_table(f"{title} (kW)", sorted_loads, along="rank"),
         )
+
+    def report_text(
+        self, record: Mapping[str, Any], tables: Mapping[str, Table]
+    ) -> "tuple[str, PageTable | None]":
+        """Return what bands do not cover; nothing if an aggregation rule suppresses every group."""
+        del record
+        shown = published(tables)
+        if not {"load_duration", "load_shapes", "groups"} <= set(shown):
+            return "", None
+        groups = shown["groups"]
+        return (clipping_text(groups) if groups.data.num_rows else ""), None
 
 
 def _is_one_day(choice: Choice) -> bool:

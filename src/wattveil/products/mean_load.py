@@ -200,17 +200,24 @@ def load_headline(tables: Mapping[str, Table], choice: Choice) -> Headline:
     if request.levels and found.max_clipping_bias_kw:
         # The bound of small groups is many times their mean load: it needs the text of its section.
         hidden, short = "", "very large customers aside, see Load"
-        aside = f" ({short})"
+        aside = f"{energy.removesuffix(')')}; {short})" if energy else f" ({short})"
+        energy = ""
     number = f"{found.customers:,.0f} ± {TWO_SIDED_95 * found.customers_std:,.0f}"
+    clipped = (
+        f"Customers with a root-mean-square load above {level} are clipped to it, and the mean is"
+        " corrected for this."
+    )
+    sentences = (
+        f"The mean load per customer{whose} is {average}{energy}{aside}.",
+        extreme_hours(mean, std, found.times),
+        clipped,
+        hidden,
+        holds,
+    )
     return Headline(
-        f"The mean load per customer{whose} is {average}{energy}{aside}. Customers with a"
-        f" root-mean-square load above {level} are clipped to it, and the mean is corrected for"
-        " this."
-        + "".join(
-            f" {text}" for text in (hidden, extreme_hours(mean, std, found.times), holds) if text
-        ),
+        " ".join(filter(None, sentences)),
         (
-            (average, f"mean load per customer{where}, clipped above {level}; {short}"),
+            (average, f"mean load per customer{where}; {short}"),
             (number, f"estimated number of customers{where}"),
         ),
     )

@@ -205,7 +205,9 @@ def _size_figure(found: Sequence[Segment]) -> ReportFigure:
         error_x={"array": reach, "color": INK, "thickness": 1.2} if errors else None,
         hovertemplate="%{y}: %{x:,.0f} customers<extra></extra>",
     )
-    figure.update_xaxes(title_text="customers", rangemode="tozero")
+    ends = np.array([one.customers or 0.0 for one in found]) + np.array(reach or [0.0])
+    most = 1.04 * max(float(ends.max()), 1.0)  # an error bar that ends at the edge looks cut off
+    figure.update_xaxes(title_text="customers", range=[0.0, most])
     figure.update_yaxes(autorange="reversed")
     rows = [
         (f"segment {one.curve.name}", _size_text(one), *(flag.text for flag in flags_of(one)))

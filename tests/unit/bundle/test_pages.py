@@ -171,13 +171,41 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
         variance[time] = variance.get(time, 0.0) + (errors[row["group"]] * off) ** 2
     reach = [math.hypot(own, variance[time] ** 0.5) for time, own in shared.items()]
     wide = 1.96 * sum(reach) / sum(weight.values()) / 24.0
-    assert f" is {mean:.2f} ± {wide:.2f} kW ({24 * mean:.1f} ± {24 * wide:.1f} kWh per d" in first
+    energy = (
+        f"({24 * mean:.1f} ± {24 * wide:.1f} kWh per day; very large customers aside, see Load)"
+    )
+    assert f" is {mean:.2f} ± {wide:.2f} kW {energy}." in first
     assert f"<b>{mean:.2f} ± {wide:.2f} kW</b>" in first
     biases = zip(groups["group"], groups["max_clipping_bias_kw"], strict=True)
     hidden = sum(weight[name] * bias for name, bias in biases) / sum(weight.values())
     most = format_number(hidden, 2)
     assert f"up to {most} kW" not in first  # of groups: its section explains the bound
     assert first.count("very large customers aside, see Load") == 2
+
+
+def test_bias_and_errors_have_one_row_for_all_groups(whole: Path) -> None:
+    """Each number with its group, not a row per group with the same text."""
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    section = page.partition("<h2>Bias and errors</h2>")[2].partition("</section>")[0]
+    groups = read_table(whole, "groups").to_pydict()
+    for source, kind in (("clipping", "upper bound"), ("privacy noise", "standard error")):
+        rows = [row for row in section.split("<tr>") if f">{source}<" in row and f">{kind}<" in row]
+        assert len(rows) == 1
+        assert "mean load, by group" in rows[0]
+    bounds = zip(groups["group"], groups["max_clipping_bias_kw"], strict=True)
+    for name, bound in bounds:
+        assert f"{name} {format_number(float(f'{bound:.6g}'))} kW" in section
+
+
+def test_what_bands_of_the_load_do_not_cover_stands_below_them(whole: Path) -> None:
+    """The caption above the figures is short; the effects of clipping follow."""
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    section = page.partition("<h2>Load</h2>")[2].partition("</section>")[0]
+    above, figures, below = section.partition("<figure")
+    assert figures
+    assert "worst-case bound" in below.rpartition("</figure>")[2]
+    assert "worst-case bound" not in above
+    assert len(above) < 800
 
 
 def test_the_report_states_the_achieved_error_of_a_share(whole: Path) -> None:

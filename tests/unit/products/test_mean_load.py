@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wattveil.arrays import Floats
-from wattveil.products.curve_figures import load_caption
+from wattveil.products.curve_figures import clipping_text
 from wattveil.products.load import Load
 from wattveil.products.mean_load import extreme_hours, mean_of_groups
 from wattveil.products.product import Choice
@@ -103,10 +103,10 @@ def test_the_mean_has_an_interval_and_a_bound_on_clipping() -> None:
 
 def test_a_share_that_noise_hides_is_not_known() -> None:
     """A share is between 0 and 1: with an error above 0.5 it says nothing."""
-    known = load_caption(tables_of(curve(), 0.1)["groups"], has_flags=False)
+    known = clipping_text(tables_of(curve(), 0.1)["groups"])
     assert "above the clipping level: 10 % ± 20 %." in known
     noisy = tables_of(curve(), 0.1, share=0.85, share_std=2.45)["groups"]
-    assert "not known" in load_caption(noisy, has_flags=False)
+    assert "not known" in clipping_text(noisy)
 
 
 def test_duration_curves_of_an_average_day_say_so() -> None:
