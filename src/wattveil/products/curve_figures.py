@@ -191,11 +191,16 @@ def clipping_text(groups: Table) -> str:
     most = format_number(bias_kw.max(), 2)
     if n_groups > 1:
         most = f"{format_number(bias_kw.min(), 2)} to {most}"
-    return (
-        "Bands do not cover two effects of clipping. The correction is the same factor at all times"
-        " of day, so a mean may remain too low when large customers draw more than at other times."
-        f" And very large customers that the noise hides could raise a mean by at most {most}"
-        f" kW{'' if n_groups == 1 else ', depending on the group'}. This is a worst-case bound,"
-        " which holds in 97.5 % of releases, not an estimate of the bias. It shrinks as epsilon and"
-        f" the number of customers in a group grow. {_clipped_text(groups)}"
+    shown = (
+        f"Bands do not cover {'two effects' if bias_kw.max() else 'one effect'} of clipping. The"
+        " correction is the same factor at all times of day, so a mean may remain too low when"
+        " large customers draw more than at other times."
     )
+    if bias_kw.max():
+        shown += (
+            f" And very large customers that the noise hides could raise a mean by at most {most}"
+            f" kW{'' if n_groups == 1 else ', depending on the group'}: a worst-case bound, which"
+            " holds in 97.5 % of releases, not an estimate. It shrinks as epsilon and the number of"
+            " customers in a group grow."
+        )
+    return f"{shown} {_clipped_text(groups)}"

@@ -217,7 +217,7 @@ def load_headline(tables: Mapping[str, Table], choice: Choice) -> Headline:
     return Headline(
         " ".join(filter(None, sentences)),
         (
-            (average, f"mean load per customer{where}; {short}"),
+            (average, f"mean load per customer{where}{f'; {short}' if short else ''}"),
             (number, f"estimated number of customers{where}"),
         ),
     )
@@ -264,8 +264,7 @@ def _clipping(groups: Table, bias_kw: float) -> tuple[str, str, str]:
     low, high = (format_number(kw, 2) for kw in (levels.min(), levels.max()))
     level = f"{high} kW" if low == high else f"{low} to {high} kW (by group)"
     if not bias_kw:
-        covered = "the interval covers what very large customers could add"
-        return level, f"{covered[0].upper()}{covered[1:]}.", covered
+        return level, "The interval covers what very large customers could add.", ""
     most = format_number(bias_kw, 2)
     hidden = (
         "Very large customers hidden by the noise could, at worst, raise the true mean by up to"

@@ -141,7 +141,7 @@ def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
     sure = {"customers": 500.0, "clipped_share": 0.1, "clipped_share_std": 0.01}
     assert not flags(**sure)
     assert not flags(**sure, max_clipping_bias_kw=112.0)
-    assert "112 kW, depending on the group." in section(max_clipping_bias_kw=112.0)
+    assert "112 kW, depending on the group:" in section(max_clipping_bias_kw=112.0)
     (empty,) = flags(**{**sure, "customers": 1.9, "customers_std": 1.0})
     assert "may be empty" in empty
     assert not flags(**{**sure, "customers": 2.1, "customers_std": 1.0})

@@ -99,6 +99,17 @@ def test_the_mean_has_an_interval_and_a_bound_on_clipping() -> None:
     value, name = found.facts[0]
     assert value == "0.50 ± 0.10 kW"
     assert "could add up to 5.9 kW" in name
+    assert none.facts[0][1] == "mean load per customer"
+
+
+def test_only_a_bound_above_zero_is_stated() -> None:
+    """Where nothing can be hidden by the noise, the text does not warn of it."""
+    some = clipping_text(tables_of(curve(), 0.1)["groups"])
+    none = clipping_text(tables_of(curve(), 0.1, bias_kw=0.0)["groups"])
+    assert "two effects of clipping" in some
+    assert "worst-case bound" in some
+    assert "one effect of clipping" in none
+    assert "worst-case bound" not in none
 
 
 def test_a_share_that_noise_hides_is_not_known() -> None:

@@ -48,7 +48,8 @@ _NOT_SIGNED = NotRun(
 _NO_SUM = NotRun(
     SUM,
     "not stated: the release was made without a ledger",
-    "Add the release to your list of releases about the same customers.",
+    "Add the release to your list of releases about the same customers, and compute the total with"
+    " `wattveil total`.",
 )
 _CONTENT = NotRun(
     "tables, model, texts and report",
