@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from pydantic import AfterValidator, Field
 
+from wattveil.bundle.plain_schema import json_schema
 from wattveil.declaration import (
     Declaration,
     Rule,
     bounds_of,
-    json_schema,
     to_plain,
 )
 from wattveil.errors import InvalidParameterError

@@ -19,9 +19,10 @@ import jsonschema
 
 from wattveil.bundle.cumulative import ALONE, Cumulative
 from wattveil.bundle.keys import canonical
+from wattveil.bundle.plain_schema import json_schema
 from wattveil.bundle.plan import ReleasePlan, stated_request
 from wattveil.bundle.statistical_bias import bias_record
-from wattveil.declaration import json_schema, to_plain
+from wattveil.declaration import to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Spend, Tier
 from wattveil.products.product import Choice, Product, PublicFacts, ReleasedProduct

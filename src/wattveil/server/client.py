@@ -15,14 +15,12 @@ computed.
 
 import hashlib
 import io
-import math
 import tempfile
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -31,6 +29,14 @@ from wattveil import checks
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.release_tables import ReleaseTables, plan_lines, plan_tables
 from wattveil.errors import InvalidParameterError, ServerRefusalError
+from wattveil.server.client_texts import (
+    dataset_line,
+    group_names,
+    listed_lines,
+    release_words,
+    sent_number,
+    sent_time,
+)
 from wattveil.server.client_transport import (
     MAX_FILE_BYTES,
     Transport,
@@ -44,7 +50,7 @@ from wattveil.web.budget_texts import (
     label_budget,
     label_epsilon,
 )
-from wattveil.web.formatting import format_count, format_number, format_share
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.request_texts import contents_text
 from wattveil.web.results import Result, ResultTable
 
@@ -200,7 +206,7 @@ class Quote(dict[str, Any], Result):
         super().__init__(*fields, **named)
         for name in ("epsilon", "delta", "largest_epsilon"):
             if self.get(name) is not None:
-                self[name] = _number(self[name])
+                self[name] = sent_number(self[name])
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         plan = member(self, "plan")
@@ -274,12 +280,12 @@ class RemoteDatasets(list[dict[str, Any]], Result):
 
     def __repr__(self) -> str:
         """Return a line for each data set; `list(datasets)` has all fields."""
-        return _listed("data set", [_dataset_line(one) for one in self])
+        return listed_lines("data set", [dataset_line(one) for one in self])
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("name", "title", "closed", "customers", "clip_kw")
         columns = {name: [one.get(name) for one in self] for name in names}
-        columns["groups"] = [_groups(one) for one in self]
+        columns["groups"] = [group_names(one) for one in self]
         columns["products"] = [", ".join(one.get("products") or ()) for one in self]
         return {"datasets": lambda: ResultTable(columns, ("name",))}
 
@@ -289,16 +295,16 @@ class RemoteReleases(list[dict[str, Any]], Result):
 
     def __repr__(self) -> str:
         """Return a line for each release; `list(releases)` has all fields."""
-        return _listed("release", [f"{one.get('id')}: {_release_words(one)}" for one in self])
+        return listed_lines("release", [f"{one.get('id')}: {release_words(one)}" for one in self])
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("id", "dataset", "ordered_by", "ordered_at", "state")
         columns: dict[str, list[Any]] = {name: [one.get(name) for one in self] for name in names}
-        columns["ordered_at"] = [_time(one) for one in columns["ordered_at"]]
+        columns["ordered_at"] = [sent_time(one) for one in columns["ordered_at"]]
         requests = [one.get("request") or {} for one in self]
         columns["contents"] = [contents_text(one) for one in requests]
         columns["tier"] = [one.get("tier") for one in requests]
-        columns["epsilon"] = [_number(one.get("epsilon")) for one in requests]
+        columns["epsilon"] = [sent_number(one.get("epsilon")) for one in requests]
         columns["same_as"] = [one.get("same_as") for one in self]
         return {"releases": lambda: ResultTable(columns, ("id",))}
 
@@ -314,7 +320,7 @@ class RemoteRelease(ReleaseTables):
 
     def __repr__(self) -> str:
         """Return identifier, server and what was ordered; no request is sent."""
-        words = _release_words({**self.description, "state": None}) if self.description else ""
+        words = release_words({**self.description, "state": None}) if self.description else ""
         where = f"{self.id!r} of {self.transport.url}"
         return f"RemoteRelease({where}{f': {words}' if words else ''})"
 
@@ -348,7 +354,7 @@ class RemoteRelease(ReleaseTables):
             _ = self.manifest  # raises the problem that the server sends
 
     def _notes(self) -> Sequence[str]:
-        ordered = _release_words({**self.description, "state": None})
+        ordered = release_words({**self.description, "state": None})
         name = f"Release {self.id}{f': {ordered}' if ordered else ''}."
         return [name, *super()._notes()]
 
@@ -440,69 +446,6 @@ class RemoteRelease(ReleaseTables):
     @property
     def _address(self) -> str:
         return f"/v1/releases/{self.transport.quoted(self.id)}"
-
-
-_MAX_LISTED = 10
-"""Lines of a list in `repr`."""
-
-
-def _listed(name: str, lines: Sequence[str]) -> str:
-    """Return lines below their number; of a long list the first ones."""
-    more = len(lines) - _MAX_LISTED
-    rest = [f"and {more} more; to_pandas() has all"] if more > 0 else []
-    shown = [f"  {line}" for line in [*lines[:_MAX_LISTED], *rest]]
-    return "\n".join([f"{format_count(len(lines), name)}{':' if lines else ''}", *shown])
-
-
-def _dataset_line(one: Mapping[str, Any]) -> str:
-    parts = [
-        str(one.get("title")),
-        f"about {one.get('customers')} customers",
-        f"products: {', '.join(one.get('products') or ())}",
-        *([f"groups: {_groups(one)}"] if one.get("groups") else []),
-        *(["closed"] if one.get("closed") else []),
-    ]
-    return f"{one.get('name')}: {'; '.join(parts)}"
-
-
-def _groups(one: Mapping[str, Any]) -> str:
-    """Return the groupings of a data set with their values, such as ``class (home, shop)``."""
-    groups = one.get("groups") or {}
-    return ", ".join(f"{name} ({', '.join(values)})" for name, values in groups.items())
-
-
-def _release_words(one: Mapping[str, Any]) -> str:
-    """Return data set, contents, epsilon, time and state; what is missing is left out."""
-    request = one.get("request") or {}
-    epsilon = request.get("epsilon")
-    at = None if one.get("ordered_at") is None else _time(one["ordered_at"])
-    parts = [
-        one.get("dataset"),
-        contents_text(request),
-        None if epsilon is None else f"epsilon {_number(epsilon):g}",
-        None if at is None else f"ordered {at:%Y-%m-%d %H:%M} UTC",
-        one.get("state"),
-    ]
-    return ", ".join(str(part) for part in parts if part)
-
-
-def _number(text: object) -> float:
-    """Return a number that the server sends as text; NaN if it sends none."""
-    try:
-        return math.nan if text is None else float(str(text))
-    except ValueError:
-        raise invalid_response("not a number") from None
-
-
-def _time(text: object) -> datetime | None:
-    """Return a time that the server sends, in UTC."""
-    try:
-        found = None if text is None else datetime.fromisoformat(str(text))
-    except ValueError:
-        raise invalid_response("not a time") from None
-    if found is None or found.tzinfo is not None:
-        return found
-    return found.replace(tzinfo=UTC)
 
 
 def _unpacked(file: IO[bytes], listed: set[str]) -> dict[str, bytes]:
