@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from wattveil.bundle import keys
+from wattveil.bundle.label_texts import has_labels
 from wattveil.bundle.manifest import Manifest
 from wattveil.dossier.audit_evidence import has_little_power
 from wattveil.dossier.clauses import ANSWERS_FILE, Standard
@@ -148,8 +149,9 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
 def _real_ids(
     evidence: Evidence, standard: Standard, approved_by: str | None
 ) -> Iterator[Conflict]:
-    """Report real ids, unless their publication was approved or the standard permits them."""
+    """Report real ids, unless they were approved or the standard permits them; and pseudonyms."""
     if not evidence.has_real_ids:
+        yield from _pseudonyms(evidence, standard)
         return
     files, text = f"{evidence.files['manifest']}, request.real_ids", REAL_IDS
     is_accepted = approved_by is not None or not standard.is_about_anonymity
@@ -161,6 +163,17 @@ def _real_ids(
             " approved it with --real-ids-approved-by."
         )
     yield Conflict(text=text, files=files, is_warning=is_accepted)
+
+
+def _pseudonyms(evidence: Evidence, standard: Standard) -> Iterator[Conflict]:
+    """Report rows of single customers under a standard about anonymity."""
+    if standard.is_about_anonymity and has_labels(evidence.manifest):
+        text = (
+            "The table labels has one row per customer, under pseudonyms: decide whether it is"
+            " anonymous information or pseudonymised personal data."
+        )
+        files = f"{evidence.files['manifest']}, products[].name"
+        yield Conflict(text=text, files=files, is_warning=True)
 
 
 def _placeholders(

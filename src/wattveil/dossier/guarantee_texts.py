@@ -87,14 +87,17 @@ def erasure_text(manifest: Mapping[str, Any]) -> str:
             " asks for erasure, the release is to be withdrawn; copies that others hold cannot be"
             " recalled."
         )
-    text = "A published release is not recomputed if a customer objects or asks for erasure"
+    text = (
+        "If a customer objects or asks for erasure, recomputing a published release would not undo"
+        " it, and would cost all other customers more"
+    )
     if stated.tier is not Tier.GLOBAL:
         return (
             f"{text}. No bound holds for what it reveals of that customer: in the instance tier the"
             " noise scale, and which labels have no noise, are computed from the data."
         )
     return (
-        f"{text}: the guarantee (epsilon {stated.epsilon}) continues to hold for that customer, and"
+        f"{text}. The guarantee (epsilon {stated.epsilon}) continues to hold for that customer, and"
         " the privacy loss remains spent."
     )
 

@@ -134,7 +134,7 @@ def test_a_release_under_real_ids_is_withdrawn(counted: Files) -> None:
     found = evidence.field("manifest", "erasure_text")
     assert isinstance(found, Field)
     assert "withdrawn" in found.text
-    assert "not recomputed" not in found.text
+    assert "continues to hold" not in found.text
 
 
 def test_a_quantity_has_one_row_of_accuracy(counted: Files) -> None:

@@ -93,6 +93,30 @@ def test_gaps_that_a_person_judges(counted: Files, tmp_path: Path) -> None:
 APPROVED = "The data protection officer approved it on 2 March."
 
 
+@pytest.mark.parametrize(("standard", "warns"), [("gdpr", True), ("ico", True), ("ofgem", False)])
+def test_pseudonyms_are_to_be_judged_under_a_standard_about_anonymity(
+    counted: Files, standard: str, *, warns: bool
+) -> None:
+    """A row per customer may be personal data; a release of groups alone is not warned of."""
+    evidence = counted.evidence()
+    before = make_dossier(evidence, standard, answers={}).conflicts
+    evidence.manifest["products"] = [
+        *evidence.manifest["products"],
+        {
+            "name": "labels",
+            "epsilon": "1.0",
+            "expected": [],
+            "postprocessing": [],
+            "runs": [],
+            "tables": [],
+            "channel": [["3", "1"], ["1", "3"], ["2", "2"]],
+        },
+    ]
+    after = make_dossier(evidence, standard, answers={}).conflicts
+    assert not any("pseudonymised" in one.text for one in before)
+    assert [one.is_warning for one in after if "pseudonymised" in one.text] == [True] * warns
+
+
 @pytest.mark.parametrize("standard", ["ico", "ofgem"])
 def test_real_ids_need_an_approval_under_a_standard_about_anonymity(
     counted: Files, tmp_path: Path, standard: str
