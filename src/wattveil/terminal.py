@@ -4,6 +4,7 @@ Colours and progress bars appear on a terminal only, and colours only without NO
 one line on standard error: option or file, its rule, what was given, and what to do.
 """
 
+import difflib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich import console as rich_console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -48,8 +49,13 @@ _DESTRUCTIVE = {"close", "disable", "erase", "restore", "revoke"}
 _RELEASES = {"publish", "release"}
 _OF_RELEASE = {"--epsilon", "--delta", "--clusters", "--clip-kw", "--by", "--levels"}
 """Options of a later command that are expected at `profiles`."""
-_TIME_ZONE = {"--tz", "--zone", "--time-zone"}
-"""Other names of --timezone."""
+_OTHER_NAMES = {
+    **dict.fromkeys(("--tz", "--zone", "--time-zone"), "--timezone"),
+    **dict.fromkeys(("--k", "--n-clusters", "--segments"), "--clusters"),
+    **dict.fromkeys(("-o", "--output", "--outfile"), "--out"),
+}
+"""Names of options in other programs."""
+_NEAR = 0.7  # similarity above which another option is suggested
 _KINDS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -61,6 +67,19 @@ _ALREADY_DONE = 3
 JSON_ERRORS = ContextVar("JSON_ERRORS", default=False)
 """Whether errors are printed as JSON, too: the command was given ``--json``."""
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+class Console(rich_console.Console):
+    """Console whose sentences are not wrapped in files and pipes, so that scripts can search them.
+
+    Tables have the width that ``COLUMNS`` states there.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - those of Rich
+        """Print texts and tables."""
+        if not self.is_terminal and all(isinstance(one, str) for one in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
 
 
 class InvalidOption(typer.BadParameter):
@@ -264,24 +283,33 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
 
 def _harmless(message: str, context: typer.Context | None) -> str:
     """Never suggest a command that deletes or ends something; a period is released by `add`."""
-    option = re.match(r"No such option: (--[a-z-]+)", message)
-    if option and option[1] in _OF_RELEASE and context and context.info_name == "profiles":
-        return f"{option[1]} is an option of `wattveil release`"
-    options = (
-        [] if context is None else [name for one in context.command.params for name in one.opts]
-    )
-    if option and option[1] in _TIME_ZONE and "--timezone" in options:
-        return f"No such option: {option[1]}. Did you mean --timezone?"
+    if option := re.match(r"No such option: (-[a-zA-Z-]+)", message):
+        return _unknown_option(option[1], context)
     unknown = re.match(r"(No such command '([^']+)'\.) *(Did you mean .*)?$", message)
     if unknown is None:
         return message
     near = re.findall(r"'([^']+)'", unknown[3] or "")
+    near = difflib.get_close_matches(unknown[2], near, n=1, cutoff=0.0)
     names = [name for name in near if name not in _DESTRUCTIVE]
     known = getattr(context and context.command, "commands", {})
     if not names and unknown[2] in _RELEASES and "add" in known:
         names = ["add"]
     hint = " or ".join(map(repr, names))
     return f"{unknown[1]} Did you mean {hint}?" if hint else unknown[1]
+
+
+def _unknown_option(typed: str, context: typer.Context | None) -> str:
+    """Return the message about an option that a command does not have, with the nearest one."""
+    if typed in _OF_RELEASE and context and context.info_name == "profiles":
+        return f"{typed} is an option of `wattveil release`"
+    known = [] if context is None else [name for one in context.command.params for name in one.opts]
+    if typed == "--seed" and "--epsilon" in known:
+        return "No such option: --seed. Privacy noise cannot be repeated, so it has no seed"
+    begun = [name for name in known if len(typed) > len("--") and name.startswith(typed)]
+    near = [_OTHER_NAMES[typed]] if _OTHER_NAMES.get(typed) in known else begun
+    near = near or difflib.get_close_matches(typed, known, n=1, cutoff=_NEAR)
+    hint = f". Did you mean {' or '.join(near)}?" if near else ""
+    return f"No such option: {typed}{hint}"
 
 
 def _as_typed(value: object) -> str:

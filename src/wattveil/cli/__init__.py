@@ -5,9 +5,11 @@ The module of a command is loaded when the command is used: the list of commands
 
 import gc
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, cast
@@ -47,12 +49,25 @@ def _quiet_pipe() -> Iterator[None]:
     raise typer.Exit(_BROKEN_PIPE)
 
 
-def _bare_flags(params: list[Any]) -> list[Any]:
-    """Return options whose help shows no value type where they take no value."""
+_TYPES = {"%Y-%m-%d": "date", "int range": "int", "list[Path]": "path"}
+"""Types in the help that Typer names after its classes; a list is named after its elements."""
+
+
+def _shown_types(params: list[Any]) -> list[Any]:
+    """Return options whose help shows no type where they take no value, and else a plain one."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
+        if "display_type" not in vars(param):
+            param.display_type = partial(_shown_type, param.display_type)
     return params
+
+
+def _shown_type(display_type: Callable[[Any], str | None], ctx: Any) -> str | None:  # noqa: ANN401 - Typer's context has no public type here
+    shown = display_type(ctx)
+    for name, plain in _TYPES.items():
+        shown = shown and shown.replace(name, plain)
+    return shown and re.sub(r"list\[(\w+)\]", r"\1", shown)
 
 
 class _Command(TyperCommand):
@@ -60,7 +75,7 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has no public type here
         """Return arguments and options."""
-        return _bare_flags(super().get_params(ctx))
+        return _shown_types(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
@@ -68,7 +83,7 @@ class _Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as above
         """Return the options of the group."""
-        return _bare_flags(super().get_params(ctx))
+        return _shown_types(super().get_params(ctx))
 
 
 class _Root(_Group):

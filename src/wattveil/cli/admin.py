@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
-from wattveil.terminal import plain, private_files, refusals
+from wattveil.terminal import Console, plain, private_files, refusals
 from wattveil.web.formatting import format_count
 
 if TYPE_CHECKING:

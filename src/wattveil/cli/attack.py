@@ -9,7 +9,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.cli.option_groups import AsJson, Report, check_private_files
@@ -39,7 +38,7 @@ from wattveil.lab.attacks.synthetic_attacks import (
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import Console, plain, refusals, working
 from wattveil.web.formatting import format_count, format_number, format_share, sparkline
 
 EPILOGS = {

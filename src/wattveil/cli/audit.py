@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle.bundle_files import read_complete_manifest
@@ -27,7 +26,7 @@ from wattveil.lab.audit.replay_audit import ReplayAudit, hostile_rows, replay_re
 from wattveil.products.request import NOT_STATED, ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
-from wattveil.terminal import counting_bar, plain, refusals
+from wattveil.terminal import Console, counting_bar, plain, refusals
 from wattveil.web.formatting import format_count
 
 EPILOGS = {

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
@@ -35,7 +34,7 @@ from wattveil.bundle.year_samples import YearSample
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.products.years import read_year_model
-from wattveil.terminal import notices, plain, refusals, working
+from wattveil.terminal import Console, notices, plain, refusals, working
 from wattveil.web.formatting import format_count
 
 EPILOGS = {

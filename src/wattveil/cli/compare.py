@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson, check_private_files
@@ -20,7 +19,7 @@ from wattveil.lab.baselines.baseline_comparison import (
 from wattveil.lab.baselines.baseline_summary import BaselineRow, summarise, to_json, write_csv
 from wattveil.lab.baselines.baselines_page import format_quartiles, write_comparison_page
 from wattveil.profiles.profiles import Profiles
-from wattveil.terminal import counting_bar, plain, refusals
+from wattveil.terminal import Console, counting_bar, plain, refusals
 
 EPILOGS = {
     "compare": "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10",

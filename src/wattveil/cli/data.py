@@ -15,7 +15,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -50,6 +49,7 @@ from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
 from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES, inferred_options
 from wattveil.terminal import (
+    Console,
     check_folders,
     counting_bar,
     plain,

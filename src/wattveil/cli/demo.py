@@ -15,7 +15,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.arrays import Floats
@@ -36,7 +35,7 @@ from wattveil.products.tables import Table as ReleasedTable
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.readings import read_readings
 from wattveil.simulate import HOMES_MIX
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import Console, plain, refusals, working
 from wattveil.web.formatting import format_count, sparkline
 
 EPILOGS = {"demo": "Example: wattveil demo --epsilon 0.5 --out my-demo"}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wattveil.bundle import keys
 from wattveil.cli.option_groups import EXECUTION
@@ -21,7 +20,7 @@ from wattveil.dossier.dossier_document import (
 from wattveil.dossier.dossier_docx import dossier_docx
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidParameterError
-from wattveil.terminal import InvalidOption, plain, refusals, working
+from wattveil.terminal import Console, InvalidOption, plain, refusals, working
 from wattveil.web.formatting import format_count
 
 EPILOGS = {

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle.customer_files import (
@@ -56,7 +55,7 @@ from wattveil.lab.evaluation.fidelity_metrics import NEEDS_YEARS
 from wattveil.lab.evaluation.load_summary import load_summary, more_customers
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
-from wattveil.terminal import counting_bar, notices, plain, refusals
+from wattveil.terminal import Console, counting_bar, notices, plain, refusals
 from wattveil.web.formatting import format_count, format_interval, format_number, format_ratio
 
 EPILOGS = {

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wattveil.bundle.bundle_files import read_complete_manifest
 from wattveil.bundle.catalogue_records import catalogue_records
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.terminal import plain, refusals
+from wattveil.terminal import Console, plain, refusals
 
 EPILOGS = {
     "metadata": (

@@ -1,8 +1,11 @@
 """How profiles were made, in words: public choices that a plan shows before a release."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
+
+from wattveil.products.plan_calibration import Roughness
+from wattveil.products.request import ReleaseRequest
 
 _FACTS = {
     "timezone": "time zone",
@@ -36,3 +39,16 @@ def profile_facts(stated: Mapping[str, Any]) -> str:
             shown = "yes" if value is True else value
             found.append(f"{_FACTS.get(name, name.replace('_', ' '))}: {shown}")
     return "; ".join(found)
+
+
+def period_warnings(stated: Mapping[str, Any] | None, request: ReleaseRequest) -> Iterator[str]:
+    """Yield a warning if the stated period of the profiles is not that of ``--roughness``."""
+    period = None if stated is None else stated["profiles"]["reading_rules"]["period"]
+    if period is None:
+        return
+    first, end = map(date.fromisoformat, period)
+    if (fits := Roughness.of_days((end - first).days)) is not request.roughness:
+        yield (
+            f'--roughness is "{request.roughness}", but the profiles average {(end - first).days}'
+            f' days (--period), which is "{fits}": expected errors may be wrong'
+        )

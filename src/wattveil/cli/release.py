@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow.parquet as pq
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil import checks
@@ -25,7 +24,7 @@ from wattveil.bundle.released_groups import spelling_warnings
 from wattveil.bundle.report import quality_rows
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
-from wattveil.cli.profile_facts import profile_facts
+from wattveil.cli.profile_facts import period_warnings, profile_facts
 from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import PublicFacts, Work
@@ -34,7 +33,7 @@ from wattveil.products.request import ReleaseRequest
 from wattveil.products.ruled_load import rule_plan, rule_warnings
 from wattveil.products.year_figures import PLAN_NOTE
 from wattveil.profiles import Profiles, TimeGrid
-from wattveil.terminal import InvalidOption, plain, refusals, working
+from wattveil.terminal import Console, InvalidOption, plain, refusals, working
 from wattveil.web.formatting import format_share
 
 if TYPE_CHECKING:
@@ -144,7 +143,8 @@ def release(
         if not as_json:
             _show_before(console, context, planned, stated, unspent=plan or not yes)
         beside = rule_warnings(request, _requests_beside(out))
-        for warning in (*beside, *_list_warnings(None if spark else profiles, listed)):
+        unfit = period_warnings(stated, request)
+        for warning in (*beside, *unfit, *_list_warnings(None if spark else profiles, listed)):
             console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if plan:
             return

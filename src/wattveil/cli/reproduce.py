@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
@@ -16,7 +15,7 @@ from wattveil.lab.reproduce import FIGURES
 from wattveil.lab.reproduce.figure import Reproduction
 from wattveil.lab.reproduce.reproduction_page import PAGE, Run, to_json, write_figures
 from wattveil.lab.reproduce.study import SIMULATED, Study
-from wattveil.terminal import counting_bar, plain, refusals
+from wattveil.terminal import Console, counting_bar, plain, refusals
 
 EPILOGS = {"reproduce": "Example: wattveil reproduce all --out figures"}
 ALL = "all"

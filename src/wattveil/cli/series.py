@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
@@ -36,7 +35,7 @@ from wattveil.errors import (
 )
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
-from wattveil.terminal import plain, refusals, working
+from wattveil.terminal import Console, plain, refusals, working
 from wattveil.web.charts import TWO_SIDED_95
 from wattveil.web.formatting import format_count, format_upper_bound
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from wattveil.cli.admin import Database, ledger_refusals
 from wattveil.errors import InvalidParameterError
-from wattveil.terminal import plain
+from wattveil.terminal import Console, plain
 
 if TYPE_CHECKING:
     from wattveil.server.auth.identity_provider import OpenIdSettings

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.profiles.build import EXTREME
@@ -11,7 +10,7 @@ from wattveil.profiles.profiles import ProfileRules
 from wattveil.profiles.quality import WITHOUT_ATTRIBUTES
 from wattveil.readings import ReadOptions
 from wattveil.readings.options import UTC_PROFILES, Implausible
-from wattveil.terminal import plain
+from wattveil.terminal import Console, plain
 from wattveil.web.formatting import format_count, format_number
 
 if TYPE_CHECKING:  # pyspark is an extra

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle.replaced_data import inference_sentence, replace_one
 from wattveil.bundle.total_loss import CountedRelease, TotalLoss, read_cost, total_loss
 from wattveil.cli.option_groups import EXECUTION
-from wattveil.terminal import plain, refusals
+from wattveil.terminal import Console, plain, refusals
 from wattveil.web.formatting import format_count, format_factor, format_upper_bound
 
 EPILOGS = {"total": "Example: wattveil total march june quarters --delta 1e-6"}

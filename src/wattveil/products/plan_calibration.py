@@ -18,6 +18,8 @@ from typing import Literal, NamedTuple
 
 Quantity = Literal["error", "loss"]
 
+_FIVE_WEEKS, _HALF_A_YEAR = 35, 183
+
 
 class Roughness(StrEnum):
     """Period that a profile averages: the longer, the smoother."""
@@ -25,6 +27,17 @@ class Roughness(StrEnum):
     SMOOTH_YEAR = "smooth year"
     SOME_WEEKS = "some weeks"
     SINGLE_MONTH = "single month"
+
+    @classmethod
+    def of_days(cls, days: int) -> "Roughness":
+        """Return that of profiles that average so many days.
+
+        >>> [Roughness.of_days(days).value for days in (34, 35, 182, 365)]
+        ['single month', 'some weeks', 'some weeks', 'smooth year']
+        """
+        if days < _FIVE_WEEKS:
+            return cls.SINGLE_MONTH
+        return cls.SOME_WEEKS if days < _HALF_A_YEAR else cls.SMOOTH_YEAR
 
 
 class Law(NamedTuple):

@@ -341,8 +341,8 @@ class ReleaseRequest(Declaration):
     def _check_groups(self) -> None:
         """Require a public list of groups: one taken from the data would reveal who is there."""
         if self.by and not self.levels:
-            rule = f"the public list of the values of {self.by}, such as single,couple,pv"
-            raise InvalidParameterError("levels", rule, self.levels)
+            rule = f"given: the public list of the values of {self.by}, such as single,couple,pv"
+            raise InvalidParameterError("levels", rule, None)
         if self.levels and not self.by:
             rule = "given with `by`: the attribute these levels belong to"
             raise InvalidParameterError("levels", rule, self.levels)

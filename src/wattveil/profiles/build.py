@@ -12,7 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import AssumedTimeZoneWarning, UnmatchedAttributesWarning
+from wattveil.errors import (
+    AssumedTimeZoneWarning,
+    InvalidParameterError,
+    UnmatchedAttributesWarning,
+)
 from wattveil.profiles.attributes import attribute_table, look_up, unmatched_ids
 from wattveil.profiles.hours import hours_from_readings
 from wattveil.profiles.profile_account import (
@@ -193,6 +197,9 @@ def profiles_from_readings(
         if not len(build.profiles):
             raise no_customer_left(build.account, readings.files[0])
         return build.profiles
+    if not hasattr(readings, "profiles"):
+        rule = "the result of read_readings(source, …)"
+        raise InvalidParameterError("readings", rule, type(readings).__name__)
     return readings.profiles(rules, attributes=attributes)
 
 

@@ -26,6 +26,7 @@ from wattveil.readings import schema
 from wattveil.readings.options import (
     ASSUMED_KWH,
     ASSUMED_UTC,
+    NAMED_BY_FILE,
     NUMBERED_FILES,
     OTHER_THAN_NAMED,
     OTHER_UNIT,
@@ -262,11 +263,20 @@ class ReadingReport(PrivateResult):
             )
         conflicts = self.dropped.get(Drop.CONFLICT.text, 0)
         if conflicts > _MAX_MISPLACED * self.rows_in:
-            yield (
+            found = (
                 f"{format_count(conflicts, 'row')} dropped as conflicting duplicates: different"
-                " values for one interval. If all are in an hour in which clocks change, check"
-                " --timezone. For all others, --conflicts sets the rule"
+                " values for one interval."
             )
+            if NAMED_BY_FILE in self.assumptions and conflicts > self.rows_in / 2:
+                yield (
+                    f"{found} No column names the customer, so each file is read as one home. If"
+                    " it has several, name their column: --column customer=NAME"
+                )
+            else:
+                yield (
+                    f"{found} If all are in an hour in which clocks change, check --timezone. For"
+                    " all others, --conflicts sets the rule"
+                )
         equal = self.merged.get(Merge.EQUAL, 0)
         if equal > _MAX_EQUAL * self.rows_in:
             share = format_share(equal / self.rows_in, 0)

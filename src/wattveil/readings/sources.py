@@ -249,7 +249,8 @@ def _kind(path: Path) -> Kind:
     _refuse_binary(path)
     start = head_of(path).lstrip()
     if not start:
-        raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
+        told = (path, "line 1", "a header or a first record", None)
+        raise InvalidFileError(*told, problem="is empty")
     if start[:_HTML_BEGIN].lower().startswith(("<!doctype html", "<html")):
         raise InvalidFileError(path, "line 1", "meter data", "an HTML page")
     if start.startswith("<"):

@@ -6,7 +6,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.sample_bundles import some_profiles
@@ -20,6 +19,7 @@ from wattveil.dossier.evidence import signature_text
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit
 from wattveil.lab.audit.release_audit import AuditReport, AuditRow
 from wattveil.privacy.guarantee import Tier
+from wattveil.terminal import Console
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
 SMALL = ["audit", "--runs", "4", "--canaries", "64", "--clusters", "2"]

@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from datetime import date
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ from wattveil.errors import (
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 from wattveil.server.run import _listening
-from wattveil.terminal import JSON_ERRORS, InvalidOption, explained, refusals
+from wattveil.terminal import JSON_ERRORS, Console, InvalidOption, explained, refusals
 
 
 class Mistake(NamedTuple):
@@ -87,7 +88,7 @@ MISTAKES = [
     Mistake(f"{RELEASE} --clusters 0", 2, "--clusters", "0", "at least 1"),
     Mistake(f"{RELEASE} --share segments=1", 2, "--share", "segments", "one of: clusters"),
     Mistake(f"{RELEASE} --share load", 2, "--share", "load", "product=weight"),
-    Mistake(f"{RELEASE} --by class", 2, "--levels", "nothing", "such as single,couple,pv"),
+    Mistake(f"{RELEASE} --by class", 2, "--levels", "", "such as single,couple,pv"),
     Mistake(f"{RELEASE} --levels a,b", 2, "--by", "", "the attribute"),
     Mistake(f"{RELEASE} --by zip --levels a", 2, "--by", "zip", "one of: class"),
     Mistake(f"{RELEASE} --real-ids", 2, "--real-ids", "", "without --label-epsilon"),
@@ -132,14 +133,20 @@ MISTAKES = [
         "March",
         "a date such as 2025-03-03",
     ),
-    Mistake(f"{RELEASE} --seed 1", 2, "--seed", "--seed", "No such option"),
+    Mistake(f"{RELEASE} --seed 1", 2, "--seed", "--seed", "cannot be repeated"),
+    Mistake("release profiles.parquet --eps 1", 2, "--eps.", "", "Did you mean --epsilon?"),
+    Mistake(f"{RELEASE} --n-clusters 3", 2, "--n-clusters", "", "Did you mean --clusters?"),
+    Mistake(f"{RELEASE} --output new", 2, "--output", "", "Did you mean --out?"),
+    Mistake("realease profiles.parquet", 2, "realease", "", "Did you mean 'release'?"),
     Mistake("release no.parquet --epsilon 1", 1, "PROFILES:", "no.parquet", "check the path"),
     Mistake("release readings.parquet --epsilon 1", 1, "readings.parquet", "", "wattveil profiles"),
     Mistake("release notes.txt --epsilon 1", 1, "notes.txt", "", "a Parquet file"),
     Mistake(f"profiles no.csv {LONDON}", 1, "SOURCE:", "no.csv", "check the path"),
     Mistake(f"profiles empty {LONDON}", 1, "empty", "empty", "at least one file of readings"),
     Mistake(f"profiles notes.txt {LONDON}", 1, "notes.txt, line 1", "hello", "separated by"),
-    Mistake(f"profiles other.csv {LONDON}", 1, "other.csv, header", "x, y", "--column customer="),
+    Mistake(
+        f"profiles other.csv {LONDON}", 1, "other.csv has no column", "x, y", "--column customer="
+    ),
     Mistake("profiles readings.parquet", 2, "--out", "", "file for the profiles"),
     Mistake(
         "profiles readings.parquet --timezone London --out new.parquet",
@@ -426,3 +433,12 @@ def test_no_destructive_command_is_suggested(typed: str, hint: str | None) -> No
     assert result.exit_code == 2
     assert ("Did you mean" in result.stderr) is (hint is not None)
     assert hint is None or hint in result.stderr
+
+
+def test_sentences_are_not_wrapped_in_files_and_pipes() -> None:
+    """A script can search a sentence; in a terminal it is wrapped between words."""
+    text = "one two " * 40
+    for terminal, lines in ((False, 1), (True, 6)):
+        written = StringIO()
+        Console(file=written, width=60, force_terminal=terminal).print(text.strip())
+        assert written.getvalue().count("\n") == lines

@@ -147,6 +147,17 @@ def test_groups_are_listed_before_anything_is_spent(monkeypatch: pytest.MonkeyPa
     assert "groups of equal size, 500 customers each" in " ".join(plan.split())
 
 
+def test_a_period_that_contradicts_the_roughness_is_warned_of() -> None:
+    """Both are public; profiles without a stated period are not judged."""
+    assert "Warning: --roughness" not in run(*COMMAND, "--plan")
+    rules = {"readings": {"period": ["2025-03-03", "2025-03-24"]}}
+    replace(some_profiles(), rules=rules).write_parquet("profiles.parquet")
+    told = run(*COMMAND, "--plan")
+    assert 'profiles average 21 days (--period), which is "single month"' in told
+    stated = ["--roughness", "single month"]
+    assert "Warning: --roughness" not in run(*COMMAND, "--plan", *stated)
+
+
 def test_assumed_estimates_are_announced() -> None:
     """An estimate that is not given is stated as assumed, one that is given is not."""
     none = " ".join(run(*COMMAND, "--plan").split())
@@ -304,7 +315,7 @@ def test_a_target_error_can_replace_epsilon() -> None:
         (["--share", "clusters"], "--share must be product=weight"),
         (["--clip-kw", "-1"], "--clip-kw must be"),
         (["--clusters", "0"], "--clusters must be"),
-        (["--by", "class"], "--levels must be the public list of the values of class"),
+        (["--by", "class"], "--levels must be given: the public list of the values of class"),
         (["--share", "maps=1"], "--share must be given for a product, one of: clusters"),
         (["--share", "shares=3"], "--share must be without shares, which needs a grouping"),
         (

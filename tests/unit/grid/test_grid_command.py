@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from wattveil.arrays import Floats
@@ -20,6 +19,7 @@ from wattveil.bundle.drawn_customers import Drawn
 from wattveil.cli import app, evaluate
 from wattveil.grid.planning_summary import compared
 from wattveil.profiles import Profiles, TimeGrid
+from wattveil.terminal import Console
 
 QUICK = ["--feeder", "ieee123", "--houses", "150", "--redraws", "20"]
 

@@ -431,3 +431,18 @@ def test_a_metering_point_is_a_customer(write: Write, name: str) -> None:
     rows = [f"AT{home},2013-01-01 {hour:02}:00,1" for home in (1, 2) for hour in range(3)]
     read = read_readings(write(f"{name},timestamp,kwh", *rows), timezone="Europe/Vienna")
     assert read.customer_ids() == ["AT1", "AT2"]
+
+
+@pytest.mark.parametrize("name", ["MPAN", "Customer number", "ESIID", "Usage Point ID"])
+def test_common_names_of_customers_are_known(write: Write, name: str) -> None:
+    """Names that utilities give to the customer, the supply point or the meter."""
+    path = write(f"{name},timestamp,kwh", "a,2013-01-07 00:00,1", "b,2013-01-07 00:00,2")
+    assert [row[0] for row in _rows(read_readings(path, minutes=60))] == ["a", "b"]
+
+
+def test_many_customers_read_as_one_home_are_explained(write: Write) -> None:
+    """Without a column of the customer, their readings contradict each other."""
+    rows = [f"2013-01-07 {hour:02}:00,{kwh}" for kwh in (1, 2, 3) for hour in range(24)]
+    readings = read_readings(write("timestamp,kwh", *rows), minutes=60)
+    assert readings.to_arrow().num_rows == 0
+    assert any("--column customer=NAME" in one for one in readings.report.warnings)

@@ -29,6 +29,9 @@ from wattveil.readings.schema import READINGS_SCHEMA
 _CUSTOMER = [
     *("customer_id", "customer", "account_identifier", "account_id", "account", "household_id"),
     *("household", "home_id", "premise_id", "premise", "meter_id", "meter", "meterid", "lclid"),
+    *("customer_no", "customer_number", "premises", "premises_id", "mpan", "mprn", "icp", "esiid"),
+    *("esi_id", "cups", "pod", "prm", "usage_point", "usage_point_id", "service_point"),
+    "service_point_id",
     *("dataid", "nmi", "zahlpunkt", "zaehlpunkt", "id"),
 ]
 _STAMP_START = [
@@ -296,14 +299,21 @@ class ColumnSearch:
         }
         taken = self.options.columns
         if missing := [role for role, name in found.items() if not name]:
-            roles, what = ", ".join(f"{role!r}: …" for role in missing), ", ".join(missing)
+            roles = ", ".join(f"{role!r}: …" for role in missing)
             if self.names[:2] == ["customer_id", "load_kw"]:  # of `wattveil profiles`
                 raise self.refuse("readings; this file has profiles: pass it to `wattveil release`")
-            one = "; or customer=… if the file is one home" if "customer" in missing else ""
-            known = f"columns recognised as {what.replace('stamp', 'time stamp')}"
+            one = ", or state customer=… if the file is one home" if "customer" in missing else ""
+            what = " or ".join(missing).replace("stamp", "time stamp")
             given = ", ".join(f"{one!r} is given as {role}" for role, one in taken.items())
-            known += f", as {given}" if given else ""
-            raise self.refuse(f"{known}; or name them: columns={{{roles}}}{one}")
+            shown = f"{', '.join(self._shown_names())}{'; ' * bool(given)}{given}"
+            raise InvalidFileError(
+                self.path,
+                "header",
+                f"columns recognised as {what}",
+                self._shown_names(),
+                problem=f"has no column recognised as {what} (columns: {shown})",
+                remedy=f"Name {'it' if len(missing) == 1 else 'them'}: columns={{{roles}}}{one}",
+            )
 
     def is_value(self, name: str) -> bool:
         """Return whether the caller named a column as the value, or its name is that of one."""
@@ -422,9 +432,11 @@ class ColumnSearch:
 
     def refuse(self, expected: str) -> InvalidFileError:
         """Return the error about the header."""
+        return InvalidFileError(self.path, "header", expected, self._shown_names())
+
+    def _shown_names(self) -> list[str]:
         more = len(self.names) - _MAX_SHOWN
-        shown = self.names[:_MAX_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-        return InvalidFileError(self.path, "header", expected, shown)
+        return self.names[:_MAX_SHOWN] + ([f"and {more} more"] if more > 0 else [])
 
     def optional(self, role: str, known: list[str], *, report: bool = False) -> str | None:
         """Take the column the caller named, else the first whose name is known."""
