@@ -4,10 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forked_commands import PROGRAM
+from tests.integration.conftest import talking_to
 from wattveil.bundle.published_series import LoadSeries
 
 ROOT = Path(__file__).parents[2]
@@ -16,12 +19,21 @@ PAGE = ROOT / "docs" / "guides" / "scheduled-job.md"
 NOTHING_TO_DO, DECIDE, ACTIVE = 0, 4, 75
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return a program that has another process fork `wattveil`: a start takes over a second."""
+    address = str(tmp_path_factory.mktemp("commands") / "socket")
+    with talking_to("forked_commands.py") as tell:
+        assert tell({"socket": address}) == {"listening": True}
+        yield PROGRAM.format(python=sys.executable, socket=address)
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, commands: str) -> dict[str, str]:
     """Return an environment in which `wattveil` is that of the tests."""
     program = tmp_path / "bin" / "wattveil"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m wattveil "$@"\n')
+    program.write_text(commands)
     program.chmod(0o755)
     return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
 

@@ -82,7 +82,7 @@ class HighWaterMark:
         with self._turn:
             self._read(fcntl.LOCK_SH)
 
-    def _read(self, lock: int, wait_seconds: float = _LOCK_SECONDS) -> None:
+    def _read(self, lock: int, wait_seconds: float | None = None) -> None:
         try:
             with self.path.open("rb") as file:
                 _lock(file, lock, wait_seconds)  # released at its end
@@ -308,9 +308,9 @@ def _locked(path: Path) -> Iterator[TextIO]:
                 return
 
 
-def _lock(file: IO[Any], how: int, wait_seconds: float = _LOCK_SECONDS) -> None:
+def _lock(file: IO[Any], how: int, wait_seconds: float | None = None) -> None:
     """Lock the file; raise EAGAIN if another process, such as one that is stopped, holds it."""
-    until = time.monotonic() + wait_seconds
+    until = time.monotonic() + (_LOCK_SECONDS if wait_seconds is None else wait_seconds)
     while True:
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)
