@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.integration.conftest import NewPlace, Place
+from tests.integration.conftest import NewPlace, Place, mostly_sqlite
 from tests.live_server import Answer, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
@@ -187,6 +187,7 @@ def test_life_of_a_series(running: Running, site: Place, tmp_path: Path) -> None
     assert all(finding.holds for finding in audit_folder(*site))
 
 
+@mostly_sqlite
 def test_pages_and_commands(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """An owner opens, adds and closes by forms and from a terminal; an analyst reads."""
     monkeypatch.setenv("WATTVEIL_TOKEN", running.tokens["owner"])
@@ -289,6 +290,7 @@ def test_a_killed_period_is_stored_once(site: Place, step: str) -> None:
     assert all(finding.holds for finding in audit_folder(*site))
 
 
+@mostly_sqlite
 def test_an_older_state_is_refused(running: Running, site: Place) -> None:
     """A state from before a stored period is not used; the newest one is accepted again."""
     added(running, 1)
@@ -336,6 +338,7 @@ def test_a_period_is_begun_once(running: Running) -> None:
     assert not list((running.state.folder / "releases").iterdir())
 
 
+@mostly_sqlite
 def test_a_full_disk_keeps_a_period_pending(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +359,7 @@ def test_a_full_disk_keeps_a_period_pending(
     assert running.send("GET", f"/v1/releases/{release}/manifest", as_="ann").body == drawn
 
 
+@mostly_sqlite
 def test_a_file_of_other_people_is_not_released(running: Running, site: Place) -> None:
     """Their budget is not charged, whatever the name of the file."""
     other = registration("q2.parquet", "other", products=["load"], customer_list_file=None)
@@ -368,6 +372,7 @@ def test_a_file_of_other_people_is_not_released(running: Running, site: Place) -
     added(running, 1)
 
 
+@mostly_sqlite
 def test_a_committed_draw_is_used_for_its_own_file_only(
     running: Running, site: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,6 +442,7 @@ def test_backup_and_restore(site: Place, elsewhere: NewPlace, tmp_path: Path) ->
     assert all(finding.holds for finding in audit_folder(*lossy))
 
 
+@mostly_sqlite
 def test_the_audit_finds_a_period_that_was_not_charged(running: Running) -> None:
     """Without the entry that charged the series, each of its periods is found."""
     added(running, 1)
