@@ -1,6 +1,7 @@
 """The server in a real browser: an administrator and an analyst, on desktop and phone screens."""
 
 import os
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -290,3 +291,39 @@ def test_releases_state_what_was_ordered(browser: Browser, server: Running, widt
     assert "by ann" in stated
     assert "Mean load per customer" in page.locator("tr", has_text="load_shapes").inner_text()
     looked_at(page, f"release-{width}", width)
+
+
+@WIDTHS
+def test_the_first_quote_fits_a_small_budget(browser: Browser, server: Running, width: int) -> None:
+    """The form begins with an epsilon that can be ordered, not with a refusal."""
+    name = f"small-{width}"
+    server.admit(name, epsilon=0.2)
+    page, _ = opened(browser, server, width=width, dark=False)
+    signed_in(page, server.tokens[name])
+    page.goto(f"{server.url}/datasets/homes")
+    page.wait_for_selector("#quote[aria-busy=false] [data-affordable]")
+    assert 0.1 < float(page.locator("#epsilon").input_value()) < 0.2
+
+
+@WIDTHS
+def test_a_bundle_is_verified_on_the_page(
+    browser: Browser, server: Running, width: int, tmp_path: Path
+) -> None:
+    """Each check with its result and details, on a phone below one another."""
+    body = {"epsilon": 0.25 + width / 1e6, "products": ["load"]}
+    release = server.order(f"verified-{width}", body).json["id"]
+    server.finished(release)
+    archive = tmp_path / "bundle.zip"
+    archive.write_bytes(server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").body)
+    page, _ = opened(browser, server, width=width, dark=False)
+    signed_in(page, server.tokens["ann"])
+    page.goto(f"{server.url}/verify")
+    page.set_input_files("#bundle", archive)
+    page.click("#check button")
+    table = page.locator("#verdict .scroll")
+    table.wait_for()
+    assert page.locator("#verdict h2").inner_text() == "All checks passed"
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+    row = table.locator("tr", has_text="the signature")
+    assert "passed" in row.inner_text()
+    looked_at(page, f"verified-{width}", width)

@@ -651,6 +651,12 @@ def test_a_bundle_draws_the_curves_that_are_asked_for(shared: Path) -> None:
     """A table of load curves is drawn, any other refused with the names of those that can be."""
     published = wattveil.read_bundle(bundle(shared))
     assert "% of the average day" in published.plot("load_duration").layout.xaxis.title.text
+    assert "local time" in published.plot("load_shapes").layout.xaxis.title.text
+    titles = [published.plot(name).layout.title.text for name in ("load_shapes", "load_duration")]
+    assert [one.partition("<br>")[0] for one in titles] == [
+        "Mean load per customer",
+        "Load duration curve",
+    ]
     with pytest.raises(InvalidParameterError, match="load_shapes"):
         published.plot("groups")
 

@@ -71,7 +71,8 @@ class Comparison(ChartedResult):
     def _chart(self) -> Chart:
         pair = (self.first, self.second)
         drawn = [curve._replace(number=number) for number, curve in enumerate(pair)]
-        return Chart(drawn, "kW per customer")
+        title = f"{self.first.name} and {self.second.name}"
+        return Chart(drawn, "kW per customer", title=title)
 
     def _difference(self) -> Chart:
         (a, s_a), (b, s_b) = _with_errors(self.first), _with_errors(self.second)

@@ -36,8 +36,12 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from wattveil.products.tables import Table
     from wattveil.web.curves import Chart, Curve
 
-_CURVES = ("centroids", "load_shapes", "load_duration")
-"""Tables of load curves, the most important first."""
+_CURVES = {
+    "centroids": "Load curve of each segment",
+    "load_shapes": "Mean load per customer",
+    "load_duration": "Load duration curve",
+}
+"""Tables of load curves, the most important first, with the titles of their charts."""
 
 
 class ReleaseTables(ChartedResult):
@@ -210,9 +214,10 @@ class ReleaseTables(ChartedResult):
             period = "average day" if is_day else "time"
             together = "kW, all customers together"
             unit = together if len(drawn) == 1 else "kW, all customers of a group"
-            return Chart(drawn, unit, "ranks", period=period)
+            return Chart(drawn, unit, "ranks", period=period, title=_CURVES[chosen])
         in_kw = "load_kw" in self._read(chosen).column_names
-        return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
+        unit = "kW per customer" if in_kw else "relative to unit L2 norm"
+        return Chart(drawn, unit, title=_CURVES[chosen])
 
     def _named(self, drawn: "list[Curve]") -> "list[Curve]":
         """Return the curves of groups with labels such as ``has_ev: yes``."""

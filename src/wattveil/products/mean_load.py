@@ -96,7 +96,8 @@ class MeanLoad(ChartedResult):
 
     def _chart(self) -> Chart:
         name = "all customers" if len(self.groups) == 1 else "all groups"
-        return Chart([Curve(name, 0, [*self.times], self.load_kw, self.std_kw)], "kW per customer")
+        curve = Curve(name, 0, [*self.times], self.load_kw, self.std_kw)
+        return Chart([curve], "kW per customer", title=f"Mean load of {name}")
 
 
 def mean_load(tables: Mapping[str, Table]) -> MeanLoad:

@@ -53,6 +53,14 @@ class ReleaseService:
         accounts = self.state.ledger.accounts(dataset.name, principal.name, tier)
         return _budget(dataset, tier, *accounts)
 
+    def largest_epsilon(
+        self, principal: Principal, dataset: Dataset, body: ReleaseBody
+    ) -> str | None:
+        """Return the largest epsilon of such a release that both accounts cover, as in a quote."""
+        request = dataset.request(body)
+        accounts = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
+        return _largest_epsilon(request, *accounts)
+
     def budget_after(
         self, principal: Principal, dataset: Dataset, quote: responses.Quote
     ) -> responses.Budget:

@@ -158,6 +158,8 @@ def chart_figure(chart: Chart) -> "Figure":
     else:
         falling = chart.kind == "ranks"
         figure = curves_figure(chart.curves, unit=chart.unit, falling=falling, period=chart.period)
+        if chart.kind == "slots":
+            figure.update_xaxes(title_text="start of the slot, local time")
     if text := "<br>".join(filter(None, (escape(chart.title), chart.caption))):
         title = {"text": text, "font": {"size": 12}, "x": 0, "xanchor": "left"}
         figure.update_layout(title=title, margin_t=64)

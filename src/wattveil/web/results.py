@@ -253,6 +253,7 @@ def _rendered(result: Result, **values: object) -> str:
         name=type(result).__name__,
         others=() if isinstance(result, PrivateResult) else result.tables,
         figure=None if drawn is None else drawn.update_layout(height=_NOTEBOOK_PX),
+        title="" if chart is None else chart.title,
         caption="" if chart is None else chart.caption,
         notes=result._notes(),  # noqa: SLF001 - ours
         **values,

@@ -56,6 +56,7 @@ from wattveil.web.charts import (
     new_figure,
     panel,
 )
+from wattveil.web.formatting import format_lower_bound
 
 _ALWAYS = ("epsilon", "delta")
 """Fields of every request, whatever its products."""
@@ -175,9 +176,10 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             unknown = problem.code is Code.FORBIDDEN
             raise (Problem(Code.NOT_FOUND) if unknown else problem) from None
         found = user.session.orders.find(order)
-        sent = _FIRST_FORM
         if found is not None and found.dataset == name and found.sent:
             sent = found.sent
+        else:
+            sent = _first_form(service, user, dataset)
         return _dataset_page(service, user, dataset, sent)
 
     @routes.post("/datasets/{name}/quote")
@@ -262,6 +264,20 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
         return RedirectResponse(f"/releases/{order.release}", 303)
 
     return routes
+
+
+def _first_form(
+    service: ReleaseService, user: SignedInUser, dataset: Dataset
+) -> Mapping[str, Sequence[str]]:
+    """Return the form at first, with an epsilon that the budget covers, if there is one."""
+    first = _FIRST_FORM
+    if first["products"][0] not in dataset.public["products"]:
+        return first
+    body = ReleaseBody(epsilon=float(first["epsilon"][0]), products=[*first["products"]])
+    largest = service.largest_epsilon(user.principal, dataset, body)
+    if largest is None or float(largest) >= body.epsilon:
+        return first
+    return {**first, "epsilon": (format_lower_bound(float(largest), 2),)}
 
 
 def _dataset_page(

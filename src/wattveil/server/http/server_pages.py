@@ -43,6 +43,10 @@ _CACHED = {
 _SAME_ORIGIN = ("same-origin", "none")
 """Values of Sec-Fetch-Site of a form that was not sent by another site."""
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
+_SIGN_IN_REFUSED = (
+    "The token is unknown, expired or revoked. Check that you copied all of it, or ask the"
+    " administrator for a new one."
+)
 _FILES = {
     "plotly.js": _TYPES[".js"],
     **{path.name: _TYPES[path.suffix] for path in STATIC.iterdir() if path.suffix in _TYPES},
@@ -402,7 +406,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
             note_problem(problem.code.name.lower())
             security_event(SecurityEvent.SIGN_IN_REFUSED, None)
             known = problem.code is Code.UNAUTHORIZED
-            refusal = "The token is unknown, expired or revoked." if known else error_text(problem)
+            refusal = _SIGN_IN_REFUSED if known else error_text(problem)
             status = problem.code.status
             return sign_in_page(access, to=to, refusal=refusal, status=status)
         response = RedirectResponse(to, 303)
