@@ -20,6 +20,7 @@ from wattveil.errors import (
     InvalidDataError,
     InvalidFileError,
     InvalidParameterError,
+    one_of,
 )
 from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ReadOptions, inferred_options
@@ -168,6 +169,27 @@ class Profiles(PrivateResult):
             estimated_share=None if share is None else share[rows],
             days_kw=None if days_kw is None else days_kw[rows],
         )
+
+    def where(self, attribute: str, values: Sequence[str]) -> "Profiles":
+        """Return the customers with one of these values of an attribute, such as homes alone.
+
+        The selection must follow from public facts. A manifest does not state it: describe it in
+        the title of the release.
+
+        Parameters
+        ----------
+        attribute
+            Name of one of ``attributes``.
+        values
+            Public list of its values.
+        """
+        if attribute not in self.attributes:
+            raise InvalidParameterError("attribute", one_of(self.attributes), attribute)
+        chosen = {values} if isinstance(values, str) else set(values)
+        kept = [row for row, value in enumerate(self.attributes[attribute]) if value in chosen]
+        if not kept:
+            raise InvalidParameterError("values", f"values of {attribute} that occur", values)
+        return self.selected(kept)
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         keys = (_ID,)

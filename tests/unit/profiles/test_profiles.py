@@ -405,3 +405,23 @@ def test_the_repr_of_profiles_shows_public_facts_only(source: Path) -> None:
     hours = hours_from_readings(readings, first_day=_FIRST.date(), n_days=1)
     for private in (build, build.averages, hours):
         assert re.search(r"meter-8|3\.25|array", repr(private)) is None
+
+
+def test_customers_are_chosen_by_an_attribute() -> None:
+    """Rows of the listed values, in order; a name or value that does not occur is refused."""
+    profiles = Profiles(
+        customer_ids=("a", "b", "c"),
+        load_kw=np.arange(72.0).reshape(3, 24),
+        grid=TimeGrid(),
+        timezone="UTC",
+        attributes={"class": ("home", "shop", "flat")},
+    )
+    found = profiles.where("class", ["flat", "home"])
+    assert found.customer_ids == ("a", "c")
+    assert found.attributes == {"class": ("home", "flat")}
+    np.testing.assert_array_equal(found.load_kw, profiles.load_kw[[0, 2]])
+    assert profiles.where("class", "shop").customer_ids == ("b",)
+    with pytest.raises(InvalidParameterError, match="attribute must be one of: class"):
+        profiles.where("kind", ["home"])
+    with pytest.raises(InvalidParameterError, match="values of class that occur"):
+        profiles.where("class", ["hoem"])
