@@ -247,7 +247,7 @@ def summary_sentence(rows: Sequence[PlanningRow], margin: float) -> str:
 
 
 def powerless(rows: Sequence[PlanningRow], margin: float) -> str:
-    """Return that the margin cannot be shown, if no test has any power; or nothing.
+    """Return that agreement within the margin cannot be shown, if no test has power; or nothing.
 
     It names a margin that can be: for all quantities, or for the most precise one.
     """
@@ -255,12 +255,12 @@ def powerless(rows: Sequence[PlanningRow], margin: float) -> str:
     if not margins or any(row.power > 0.0 for row in rows):
         return ""
     widest, narrow = (math.ceil(100.0 * end(margins.values())) for end in (max, min))
-    use = f"use ±{widest} %"
-    if widest > 100:  # noqa: PLR2004 - percent: no larger margin is accepted
-        use = f"use ±{narrow} % for {min(margins, key=margins.__getitem__)} only"
-    if narrow > 100:  # noqa: PLR2004
-        use = "no margin can"
-    return f"±{100.0 * margin:g} % cannot be shown with these customers; {use}."
+    text = f"Too few customers to show agreement within ±{100.0 * margin:g} %"
+    if narrow > 100:  # noqa: PLR2004 - percent: no larger margin is accepted
+        return f"{text}, or within any other margin."
+    name = min(margins, key=margins.__getitem__)
+    which = f"±{narrow} % for {name}" if widest > 100 else f"±{widest} % for all quantities"  # noqa: PLR2004
+    return f"{text}; they can show {which}."
 
 
 def min_margin(rows: Sequence[PlanningRow]) -> str:
@@ -319,7 +319,7 @@ def format_equivalence(row: PlanningRow) -> str:
     """Return the verdict; if it is inconclusive, with the power of the test, and its cause."""
     if row.equivalence is not Equivalence.INCONCLUSIVE or math.isnan(row.power):
         return row.equivalence.value
-    cause = "; sample too small for this margin" if row.power < _LOW_POWER else ""
+    cause = ": too few customers" if row.power < _LOW_POWER else ""
     return f"{row.equivalence.value} (power {100.0 * row.power:.0f} %{cause})"
 
 

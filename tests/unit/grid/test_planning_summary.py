@@ -143,7 +143,7 @@ def test_the_power_is_the_frequency_of_equivalence(reach: float) -> None:
     share = (np.abs(away) + reach <= margin).mean()
     assert row.power == pytest.approx(share, abs=0.015)
     assert ("power" in format_equivalence(row)) == (reach > margin)
-    assert ("sample too small" in format_equivalence(row)) == (row.power < 0.1)
+    assert ("too few customers" in format_equivalence(row)) == (row.power < 0.1)
 
 
 @pytest.mark.parametrize(("peak_kw", "warned"), [(999.0, True), (1000.0, False)])
