@@ -48,6 +48,8 @@ _COLUMNS = pa.schema(
         ("period", pa.string()),
     ]
 )
+_DIGITS = 4
+"""Decimals of the numbers in files."""
 _MIN_ERRORS = 5.0
 """Standard errors of the annual consumption below which a curve is flagged."""
 
@@ -100,8 +102,8 @@ def write_standard_profiles(bundle: Path, out: Path, *, force: bool = False) -> 
     rows = [
         {
             "profile": name,
-            "annual_kwh": annual_kwh[name],
-            "std_annual_kwh": std_kwh[name],
+            "annual_kwh": round(annual_kwh[name], _DIGITS),
+            "std_annual_kwh": round(std_kwh[name], _DIGITS),
             "flag": flags[name],
             "period": period,
             **row,
@@ -192,8 +194,8 @@ def _standard_profile(
             "season": season,
             "day_type": day_type,
             "time": grid.labels[place].split(" ")[-1],
-            "watt_per_1000_kwh": scale * row["load_kw"],
-            "std_watt_per_1000_kwh": scale * row["std_kw"],
+            "watt_per_1000_kwh": round(scale * row["load_kw"], _DIGITS),
+            "std_watt_per_1000_kwh": round(scale * row["std_kw"], _DIGITS),
         }
 
 
@@ -268,13 +270,17 @@ def _area_values(bundle: Path) -> dict[str, dict[str, float | None]]:
         peak = max(curve, key=lambda one: float(one["load_kw"]), default=None)
         mean = sum(one["load_kw"] for one in curve) / len(curve) if curve else None
         found[group] = {
-            "customers": row.get("customers"),
-            "customers_std": row.get("customers_std"),
-            "mean_kw_per_customer": mean,
-            "peak_kw_per_customer": peak["load_kw"] if peak else None,
-            "peak_std_kw": peak["std_kw"] if peak else None,
+            "customers": _rounded(row.get("customers")),
+            "customers_std": _rounded(row.get("customers_std")),
+            "mean_kw_per_customer": _rounded(mean),
+            "peak_kw_per_customer": _rounded(peak["load_kw"] if peak else None),
+            "peak_std_kw": _rounded(peak["std_kw"] if peak else None),
         }
     return found
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(float(value), _DIGITS)
 
 
 def _write_file(out: Path, write: Callable[[Path], object], *, force: bool) -> None:
