@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 from wattveil import checks
 from wattveil.bundle import planner_files
 from wattveil.bundle.bundle_files import read_manifest
-from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
+from wattveil.bundle.drawn_customers import (
+    FIRST_DAY,
+    Batch,
+    Batches,
+    Drawn,
+    DrawnLoad,
+    read_buses,
+    remove,
+)
 from wattveil.bundle.group_level import DrawnMean, group_level
 from wattveil.bundle.group_years import group_mix
 from wattveil.bundle.released_groups import group_warnings
@@ -54,6 +62,7 @@ def write_customers(
     years: YearSample | None = None,
     group: str | None = None,
     force: bool = False,
+    load: DrawnLoad | None = None,
 ) -> DrawnMean | None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
 
@@ -85,6 +94,8 @@ def write_customers(
         Draw customers with the released cluster shares of this group; None is all customers.
     force
         Overwrite an existing file.
+    load
+        Sums the load of the customers, but with Spark.
     """
     path = Path(out)
     chosen = _chosen_format(out, kind, spark=engine is not None)
@@ -108,11 +119,11 @@ def write_customers(
         if engine is not None:
             raise InvalidParameterError("years", "omitted with --engine spark", "given")
         sample = years.drawn(bundle, customers, seed, group, loads)
-        _write(path, chosen, sample)
+        _write(path, chosen, sample if load is None else load.counted(sample))
         return sample.group_mean
     drawn, batch = _days_drawn(bundle, customers, seed, group, loads)
     if engine is None:
-        _write(path, chosen, drawn)
+        _write(path, chosen, drawn if load is None else load.counted(drawn))
         return drawn.group_mean
     public = (drawn.grid, drawn.timezone, drawn.origin)
     engine.write_profiles(

@@ -7,7 +7,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from wattveil.errors import (
 )
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
+from wattveil.web.formatting import format_number
 
 FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
 """A Monday. An average day has no date, and file formats with time stamps need one."""
@@ -362,6 +363,56 @@ class Drawn:
         dealt = iter([share + (place < more) for place in range(len(others))])
         for bus in self.buses:
             yield from (bus for _ in range(bus.customers or next(dealt)))
+
+
+@dataclass(kw_only=True, eq=False)
+class DrawnLoad:
+    """Load of all drawn customers together, summed as they are written: a check of magnitude."""
+
+    customers: int = 0
+    sums_kw: Floats = field(default_factory=lambda: np.zeros(1))
+    """(cells,): over customers."""
+    times: tuple[str, ...] = ()
+    """(cells,): what a planner calls each slot."""
+
+    def counted(self, drawn: Drawn) -> Drawn:
+        """Return the customers, which are summed when they are read."""
+        if drawn.days is None:
+            self.times = tuple(drawn.grid.labels[: drawn.cells])
+        else:
+            self.times = tuple(f"{one:%Y-%m-%d %H:%M}" for one in drawn.times())
+
+        def batches() -> Batches:
+            for batch in drawn.batches:
+                self.customers += len(batch[2])
+                self.sums_kw = self.sums_kw + batch[2][:, : drawn.cells].sum(axis=0)
+                yield batch
+
+        return replace(drawn, batches=batches())
+
+    def to_json(self) -> dict[str, object] | None:
+        """Return mean load and peak per customer as JSON values; None without customers."""
+        if not self.customers:
+            return None
+        return dict(zip(("mean_kw", "peak_kw", "peak_time"), self._figures, strict=True))
+
+    @property
+    def statement(self) -> str:
+        """Mean load and peak of all customers together, per customer; empty without customers."""
+        if not self.customers:  # on Spark
+            return ""
+        mean_kw, peak_kw, time_ = self._figures
+        return (
+            f"All customers together: mean load {format_number(mean_kw)} kW per customer, peak"
+            f" {format_number(peak_kw)} kW per customer at {time_}."
+        )
+
+    @property
+    def _figures(self) -> tuple[float, float, str]:
+        """Mean load, peak and its time."""
+        per_customer_kw = self.sums_kw / self.customers
+        at = int(per_customer_kw.argmax())
+        return float(per_customer_kw.mean()), float(per_customer_kw[at]), self.times[at]
 
 
 def remove(path: Path) -> None:

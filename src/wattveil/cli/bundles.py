@@ -15,7 +15,12 @@ from wattveil.bundle import keys
 from wattveil.bundle.bundle_archive import bundle_folder
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.customer_files import FORMATS, write_customers
-from wattveil.bundle.drawn_customers import read_buses, read_temperatures, voltage_warning
+from wattveil.bundle.drawn_customers import (
+    DrawnLoad,
+    read_buses,
+    read_temperatures,
+    voltage_warning,
+)
 from wattveil.bundle.group_level import DrawnMean
 from wattveil.bundle.group_years import group_note
 from wattveil.bundle.manifest import Manifest
@@ -246,6 +251,7 @@ def synthesize(
             rule = "given with --first-day, --days or --temperatures"
             raise InvalidParameterError("years", rule, years)
         started("drawing customers")
+        load = DrawnLoad()
         mean = write_customers(
             bundle,
             out,
@@ -258,6 +264,7 @@ def synthesize(
             years=sample if years else None,
             group=group,
             force=force,
+            load=load,
         )
         weathered = sample.weather(read_year_model(bundle)) if weather is not None else None
         found = "" if buses is None else voltage_warning(read_buses(buses))
@@ -270,6 +277,7 @@ def synthesize(
             console.print(f"[yellow]Warning:[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
+        summary["load"] = load.to_json()
         if weathered is not None:
             response, extrapolation = weathered
             summary["temperature_response"] = response.to_json()
@@ -282,6 +290,7 @@ def synthesize(
         typer.echo(json.dumps(summary, indent=2))
         return
     console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
+    console.print(load.statement, end="\n" if load.statement else "", highlight=False)
     if weathered is not None:
         response, extrapolation = weathered
         console.print(f"Response to temperature, 95 %: {plain(response.statement)}.")

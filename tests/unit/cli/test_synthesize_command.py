@@ -132,6 +132,21 @@ def test_the_command(whole: Path, tmp_path: Path) -> None:
     )
 
 
+def test_the_command_states_the_load(whole: Path, tmp_path: Path) -> None:
+    """Mean load and peak of all customers together, as in the file, whatever its format."""
+    load_kw = read_model(whole).sample(30, random_state=1)[0].mean(axis=0)
+    for kind, ending in (("parquet", ".parquet"), ("series", "")):
+        command = ["synthesize", str(whole), "--customers", "30", "--format", kind]
+        command += ["--out", str(tmp_path / f"some-{kind}{ending}"), "--json"]
+        found = json.loads(CliRunner().invoke(app, command).stdout)["load"]
+        assert found["mean_kw"] == pytest.approx(load_kw.mean())
+        assert found["peak_kw"] == pytest.approx(load_kw.max())
+        assert found["peak_time"] == f"{load_kw.argmax():02}:00"
+    command = ["synthesize", str(whole), "--customers", "30", "--out", str(tmp_path / "third.dss")]
+    told = CliRunner().invoke(app, command)
+    assert f"at {load_kw.argmax():02}:00." in " ".join(told.output.split())
+
+
 def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     """Another ending, no customers, no bundle, no model; nothing is left behind."""
     with pytest.raises(InvalidParameterError, match=r"ends in \.parquet or"):
