@@ -224,10 +224,14 @@ ATTACKS = {
     "orders without end": ("orders", 8),
     "new keys of a paid request": ("keys", 8),
     "new quotes": ("quotes", 8),
+    "large JSON bodies": ("bodies", 8),
+    "large tables in JSON": ("tables", 8),
     "lists of releases": ("lists", 8),
     "invalid tokens": ("tokens", 16),
 }
 """What one analyst, or a stranger, can do: its name in `attack`, and the number of clients."""
+LARGE = b"[" + b",".join([b"{}"] * 87_000) + b"]"
+"""A body of nearly 256 KiB that takes long to parse."""
 ELSEWHERE = ("127.0.0.2", 0)
 """Address of the attacker: another one than that of the analyst."""
 
@@ -290,6 +294,8 @@ async def attack(name: str, port: int, token: str, release: str) -> None:
         "orders": new_order,
         "keys": lambda: ordered(0.05, next(numbers)),
         "quotes": new_quote,
+        "bodies": lambda: head("/v1/datasets/homes/quotes", token, "POST", LARGE),
+        "tables": lambda: head(f"/v1/releases/{release}/payload/synthetic.json", token),
         "lists": lambda: head("/v1/releases?limit=100", token),
         "tokens": lambda: head("/v1/me", "x"),
     }
@@ -299,13 +305,13 @@ async def attack(name: str, port: int, token: str, release: str) -> None:
     await running
 
 
-async def compare_attacks(
-    ours: Server, tokens: dict[str, str], release: str, *, rounds: int
-) -> None:
+async def compare_attacks(ours: Server, tokens: dict[str, str], small: str, *, rounds: int) -> None:
     """Print how much slower another analyst is while an attack goes on."""
+    large = released(ours, tokens["eve"], {"epsilon": 0.5})
     request = head("/v1/datasets/homes/budget", tokens["bob"])
     paced = {"connections": 4, "requests": 60, "pause": 0.4}  # ten per second, of twenty permitted
-    for name, (_, clients) in ATTACKS.items():
+    for name, (kind, clients) in ATTACKS.items():
+        release = large if kind == "tables" else small
         quiet, busy = [], []
         failed, cpu, seconds = 0, 0.0, 0.0
         for _ in range(rounds):
@@ -441,13 +447,19 @@ def furnish(server: Server) -> tuple[dict[str, str], str]:
         tokens[name] = owner.post("/v1/admin/principals", {"name": name})["token"]
         budget = {"allowance": {"epsilon": 3.0, "delta": 1e-6}, "reason": "r", "principal": name}
         owner.post("/v1/admin/datasets/homes/budgets", budget)
-    eve = Transport(f"http://127.0.0.1:{server.port}", tokens["eve"])
-    key = {"Idempotency-Key": "first"}
-    body = {"epsilon": 0.05, "products": ["load"]}
-    release = eve.post("/v1/datasets/homes/releases", body, key)["id"]
-    while eve.get(f"/v1/releases/{release}")["state"] == "computing":
+    return tokens, released(server, tokens["eve"], {"epsilon": 0.05, "products": ["load"]})
+
+
+def released(server: Server, token: str, body: dict[str, Any]) -> str:
+    """Order a release, and wait for it."""
+    from wattveil.server.client_transport import Transport  # noqa: PLC0415 - as above
+
+    analyst = Transport(f"http://127.0.0.1:{server.port}", token)
+    key = {"Idempotency-Key": f"of-{body['epsilon']}"}
+    release = analyst.post("/v1/datasets/homes/releases", body, key)["id"]
+    while analyst.get(f"/v1/releases/{release}")["state"] == "computing":
         time.sleep(0.1)
-    return tokens, str(release)
+    return str(release)
 
 
 def main() -> None:

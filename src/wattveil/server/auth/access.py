@@ -92,6 +92,12 @@ _PRICE_SECONDS = 0.05
 _PRICES_RESERVED = 5.0
 """Requests that a quote or an order counts as while it is priced, so that four at most of one
 principal are priced at the same time."""
+_BODY_BYTES = 4096
+"""A JSON body counts as one more request for each of these: reading 256 KiB of it may occupy the
+event loop for 15 ms."""
+_WRITTEN_SECONDS = 0.005
+"""A table that is written as JSON counts as one more request for each of these, of processor time:
+a large one takes 30 ms."""
 _FAILED_TOKEN_RATE = Rate(burst=20, per_second=0.5)
 
 
@@ -182,15 +188,29 @@ class Access:
             taken = 1.0 + (time.thread_time() - began) / _PRICE_SECONDS
             self._priced.count(principal.name, taken - reserved)
 
-    def identify(self, request: Request, *, refuse: bool = False) -> Principal | None:
+    @contextmanager
+    def writing(self, principal: Principal) -> Iterator[None]:
+        """Count what is written for a principal by the processor time that it takes."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            taken = (time.thread_time() - began) / _WRITTEN_SECONDS
+            self._requests.count(principal.name, taken)
+
+    def identify(self, request: Request, *, json_bytes: int = 0) -> Principal | None:
         """Return the principal of a request, without counting it; None if the token is invalid.
 
-        If ``refuse`` is set, an invalid token is refused and counted; None if there is no token.
+        If it has a JSON body, that is counted by its size, before it is parsed, and an invalid
+        token is refused and counted; None if there is no token.
         """
         text = _bearer(request)
         principal = self._find(text)
-        if principal is None and text and refuse:
+        if principal is None and text and json_bytes:
             self._checked(None, text, address_of(request))
+        more = json_bytes // _BODY_BYTES
+        if principal is not None and more and not self._requests.admits(principal.name, more):
+            raise Problem(Code.BUSY)
         return principal
 
     def _find(self, text: str) -> Principal | None:

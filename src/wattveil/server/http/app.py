@@ -120,7 +120,7 @@ def make_api(
             raise Problem(Code.UNAVAILABLE)
         return Response(HEALTHY, media_type="application/json")
 
-    bundle_files = BundleFiles(state)
+    bundle_files = BundleFiles(state, access)
     for routes in (dataset_routes, admin_routes, principal_routes, series_routes):
         app.include_router(routes(state, access))
     app.include_router(release_routes(state, access, bundle_files))
@@ -160,14 +160,14 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
 
 
 def _identify_sender(
-    access: Access, sessions: Sessions, request: Request, *, refuse: bool = False
+    access: Access, sessions: Sessions, request: Request, *, json_bytes: int = 0
 ) -> str | None:
     """Return the name of the principal that sends a request, by token or, of pages, by cookie.
 
-    If ``refuse`` is set, an invalid token is refused and counted.
+    If it has a JSON body, that is counted, and an invalid token is refused and counted.
     """
     try:
-        principal = access.identify(request, refuse=refuse)
+        principal = access.identify(request, json_bytes=json_bytes)
         if principal is None and not request.url.path.startswith("/v1/"):
             by_session = sessions.find(request)
             principal = by_session and by_session[1]

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from wattveil.bundle.bundle_files import MANIFEST
 from wattveil.server import bundle_archives
+from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.downloads import Downloads
 from wattveil.server.http.problems import Code, Problem
@@ -23,8 +24,8 @@ REPORT_POLICY = (
 class BundleFiles:
     """Sends files of releases, a few at a time to one principal."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._service = ReleaseService(state)
+    def __init__(self, state: ServerState, access: Access) -> None:
+        self._service, self._access = ReleaseService(state), access
         self._downloads = Downloads()
 
     def manifest(self, ordered: OrderedRelease, reader: Principal) -> Response:
@@ -53,7 +54,7 @@ class BundleFiles:
         if kind != "json":
             etag = f"{self._service.content_hash(ordered)}-{name}"
             return self._file(reader, path, media_type, etag=etag)
-        with self._downloads.place(reader.name):
+        with self._downloads.place(reader.name), self._access.writing(reader):
             content = self._service.read_bundle(
                 ordered, lambda one: bundle_archives.table_json(one, table)
             )

@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import partial
 from typing import Any, Protocol
 
 from starlette.concurrency import run_in_threadpool
@@ -60,10 +61,11 @@ _LOG = logging.getLogger("wattveil.server")
 class IdentifySender(Protocol):
     """Finds the sender of a request."""
 
-    def __call__(self, request: Request, /, *, refuse: bool = False) -> str | None:
+    def __call__(self, request: Request, /, *, json_bytes: int = 0) -> str | None:
         """Return the name of the sender, by the headers alone; None if unknown.
 
-        If ``refuse`` is set, an invalid token is a problem, and is counted.
+        If the request has a JSON body, an invalid token is a problem, and is counted; so is a body
+        that is larger than the rate of its sender permits.
         """
 
 
@@ -118,7 +120,8 @@ class GuardMiddleware:
         if body and scope["path"].startswith("/v1/"):
             # JSON of a stranger is not parsed: the routes refuse the request without it. An
             # invalid token is refused and counted here, since there may be no such route.
-            known = await run_in_threadpool(self._identify_sender, Request(scope), refuse=True)
+            identify = partial(self._identify_sender, json_bytes=len(body))
+            known = await run_in_threadpool(identify, Request(scope))
             body = b"" if known is None else body
             _check_json(body)
         await self._app(scope, _replay(body, receive), exchange.send)

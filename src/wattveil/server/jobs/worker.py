@@ -40,8 +40,9 @@ _TRIES = 3
 """Attempts per charge: if the process dies each time, the release is stored as failed."""
 
 _PAUSE_SECONDS = 2.0
-_IN_USE = errno.errorcode[errno.EAGAIN]
 """Pause before a failed write is repeated."""
+_IN_USE = errno.errorcode[errno.EAGAIN]
+"""What a compute process reports if the folder of a series is in use."""
 
 _STOP_SECONDS = 60.0
 """Time for a thread that is storing a release."""
