@@ -15,7 +15,7 @@ from wattveil.server.http.problems import Code, problem_of
 BODY = bytes(range(256)) * 1000
 
 
-def _nobody(_: object, *, refuse: bool = False) -> None:
+def _nobody(_: object, *, json_bytes: int = 0) -> None:
     """Know no sender."""
 
 
