@@ -45,7 +45,7 @@ def test_large_answers_leave_in_pieces() -> None:
 def test_who_cannot_be_looked_up_is_no_stranger() -> None:
     """The ledger is away for a moment: that is said, and the bundle is not taken for empty."""
 
-    def sender(_: Request, **__: bool) -> str | None:
+    def sender(_: Request, **__: int) -> str | None:
         raise problem_of(LedgerUnavailableError("away")) from None
 
     start, _ = _answered("POST", middleware.LARGE[0], GuardMiddleware(Response(BODY), sender))
