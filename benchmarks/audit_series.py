@@ -17,8 +17,8 @@ import warnings
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.engines.series_rows import MemoryState
 from wattveil.lab.audit.epsilon_bounds import paired_bound
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.release.load_series import ReleasedSeries, SeriesDesign, release_load_period

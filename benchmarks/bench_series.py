@@ -21,6 +21,7 @@ import argparse
 import math
 import warnings
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +36,7 @@ from wattveil import PrivateKMeans
 from wattveil.arrays import Bools, Floats, Ints
 from wattveil.calibration import gaussian_epsilon
 from wattveil.engines.local import load_rows
-from wattveil.engines.series_rows import MemoryState
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
 from wattveil.numerics.series.period_filter import Observed, filter_periods
@@ -88,6 +89,7 @@ CALENDAR = Calendar(n_days=1, n_slots=24, n_coordinates=24)
 CURVES = CALENDAR.colour[:, None] * CALENDAR.weights
 EVENING = np.bincount(np.arange(17, 21), minlength=24) / 4.0
 EXHAUSTED = 0.98
+TAILS = (0.05, 0.95)
 Figures = dict[str, list[object]]
 
 
@@ -384,15 +386,16 @@ def relative(found: Floats, truth: Floats) -> Floats:
 def load_line(figures: Figures) -> str:
     """Return the figures so far: errors are medians over runs and periods of geometric means."""
 
-    def error(name: str) -> float:
-        return float(np.median(np.exp(np.log(np.array(figures[name])).mean(axis=1))))
+    def error(name: str) -> str:
+        return f"{median_error(np.array(figures[name])):.4f}"
 
-    def rms(name: str) -> float:
-        return float(np.sqrt(np.square(figures[name]).mean()))
+    def rms(name: str) -> str:
+        return f"{mean_square_root(np.array(figures[name])):.4f}"
 
     line = (
-        f"error independent {error('independent'):.3f}, + filter {error('filtered'):.3f}, "
-        f"series {error('series'):.3f}; level bands cover {np.mean(figures['covered']):.3f} "
+        f"error independent {error('independent')}, + filter {error('filtered')}, "
+        f"series {error('series')}, ratio {ratio(figures, '', median_error)}; "
+        f"level bands cover {np.mean(figures['covered']):.3f} "
         f"(independent {np.mean(figures['independent covered']):.3f}), of duration curves "
         f"{np.mean(figures['duration covered']):.3f}; "
         f"exhausted {np.mean(figures['exhausted']):.3f}"
@@ -400,13 +403,36 @@ def load_line(figures: Figures) -> str:
     if not figures["slope"]:
         return line
     return (
-        f"{line}; yearly error {error('yearly'):.3f}; slope per year in mean loads: independent "
-        f"{rms('independent slope'):.4f}, yearly {rms('yearly slope'):.4f}, series "
-        f"{rms('slope'):.4f}; of all, kW: {rms('independent all slope'):.4f}, "
-        f"{rms('all slope'):.4f}; trend bands cover {np.mean(figures['slope covered']):.3f}, "
+        f"{line}; yearly error {error('yearly')}; slope per year in mean loads: independent "
+        f"{rms('independent slope')}, yearly {rms('yearly slope')}, series "
+        f"{rms('slope')}, ratio {ratio(figures, ' slope', mean_square_root)}; of all, kW: "
+        f"{rms('independent all slope')}, {rms('all slope')}; "
+        f"trend bands cover {np.mean(figures['slope covered']):.3f}, "
         f"exclude 0 {np.mean(figures['slope found']):.3f}; "
-        f"smallest visible {np.median(np.array(figures['visible'], dtype=float)):.3f}"
+        f"smallest visible {np.median(np.array(figures['visible'], dtype=float)):.4f}"
     )
+
+
+def median_error(errors: Floats) -> float:
+    """Return the median over runs and periods of geometric means over groups."""
+    return float(np.median(np.exp(np.log(errors).mean(axis=1))))
+
+
+def mean_square_root(errors: Floats) -> float:
+    """Return the root of the mean square of everything."""
+    return float(np.sqrt(np.square(errors).mean()))
+
+
+def ratio(figures: Figures, name: str, measure: Callable[[Floats], float]) -> str:
+    """Return a figure of the series over that of independent releases.
+
+    With its 5 and 95 % quantiles if the runs are drawn again.
+    """
+    series = np.array(figures[name.strip() or "series"])
+    alone = np.array(figures[f"independent{name}"])
+    drawn = np.random.default_rng(0).integers(0, len(series), (500, len(series)))
+    low, high = np.quantile([measure(series[one]) / measure(alone[one]) for one in drawn], TAILS)
+    return f"{measure(series) / measure(alone):.3f} ({low:.2f} to {high:.2f})"
 
 
 def bands_run(
@@ -522,7 +548,7 @@ def segment_line(figures: Figures) -> str:
     alone, warm = (np.median(losses[name], axis=1) for name in ("independent", "warm"))
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, len(alone), (1000, len(alone)))
-    low, high = np.quantile(warm[drawn].mean(axis=1) / alone[drawn].mean(axis=1), (0.05, 0.95))
+    low, high = np.quantile(warm[drawn].mean(axis=1) / alone[drawn].mean(axis=1), TAILS)
     return (
         f"ratio of mean medians {warm.mean() / alone.mean():.2f} (90 % of runs drawn again"
         f" {low:.2f} to {high:.2f}), above independent in {(warm > alone).sum()}; "

@@ -4,18 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
 from tests.single_queries import given_features
 from wattveil.arrays import Floats, Ints, Texts
 from wattveil.engines.local import LocalRows, value_column
-from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, customer_names
+from wattveil.engines.series_rows import NamedPeriodRows, PeriodState
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.contributions import UNIT
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
 from wattveil.privacy.mechanisms.period_sums import CustomerState, PeriodQuery, release_period
 from wattveil.privacy.private_data import Released
+from wattveil.privacy.pseudonyms import customer_names
+from wattveil.release.rows.series_features import customers_within, named_customers
 
 KEY = bytes(range(32))
 
@@ -60,7 +64,7 @@ class Series:
     ) -> Released[NoisyTotals]:
         """Release one period of given rows and keep the new state."""
         query = self.query(period)
-        beside = LocalPeriodRows(rows, ids, self.state)
+        beside = period_rows(rows, ids, self.state)
         found = release_period(beside, given_features.bind(), query, self.budget)
         self.released.append(period)
         return found
@@ -106,6 +110,15 @@ class Series:
             for own in self.blocks
             for record in np.flatnonzero(own.names[own.owners] == name)
         }
+
+
+def period_rows(
+    rows: LocalRows[Floats, Ints], ids: LocalRows[Texts], state: PeriodState
+) -> NamedPeriodRows:
+    """Return rows of a period beside the state, as a release makes them."""
+    named: Any = named_customers.bind(key=state.names_key, erased=np.zeros(0, dtype="S32"))
+    columns = rows.beside(ids, field="customer_ids").select(named)
+    return NamedPeriodRows(columns, state, customers_within.bind)
 
 
 def expected_steps(

@@ -10,3 +10,5 @@ Labels = NDArray[np.int32]
 """The cluster of each point."""
 Texts = NDArray[np.object_]
 """Python strings, as Arrow and the engines return them."""
+Names = NDArray[np.bytes_]
+"""Keyed hashes of customer ids, as hexadecimal digits."""

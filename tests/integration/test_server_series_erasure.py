@@ -24,7 +24,7 @@ from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.registered_series import publish_period
 from wattveil.cli import app
 from wattveil.engines.series_folder import SeriesFolder
-from wattveil.engines.series_rows import customer_names
+from wattveil.privacy.pseudonyms import customer_names
 from wattveil.server.auth import principals
 from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
 from wattveil.server.backup.write_backup import write_backup

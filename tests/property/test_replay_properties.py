@@ -35,9 +35,9 @@ from wattveil.arrays import Floats
 from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
 from wattveil.bundle.produce import release_products
 from wattveil.engines.local import LocalRows
-from wattveil.engines.series_rows import MemoryState
 from wattveil.engines.spark.spark_profiles import SparkProfiles
 from wattveil.engines.spark.spark_rows import SparkRows
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.lab.audit.replay_audit import (
     Neighbour,
     ReplayAudit,

@@ -14,7 +14,7 @@ import pytest
 from tests.release_transcripts import Draws, record, replay, squared_signal
 from tests.statistical import faults
 from tests.statistical.harness import accepts, refuses, variance_p
-from wattveil.engines.series_rows import MemoryState
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.numerics.kmeans import cluster_merge
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.guarantee import global_guarantee

@@ -32,7 +32,7 @@ USERS = {
     "PeriodRows": ("privacy", "engines/series_rows.py"),
     "CustomerState": (
         *("privacy", "engines/series_rows.py", "engines/series_state.py"),
-        "engines/series_folder.py",
+        *("engines/series_folder.py", "lab/audit/memory_state.py"),
     ),
     "respond": ("privacy", "release/randomised_labels.py", "lab/baselines", "products/labels.py"),
     "gaussian_answer": (
@@ -43,7 +43,8 @@ USERS = {
         *("privacy", "release/instance.py", "products/instance_tier.py", "bundle/manifest.py"),
     ),
     "BoundRowFunction": (
-        *("privacy", "engines/local.py", "engines/spark/spark_rows.py", "release/kmeans.py"),
+        *("privacy", "engines/local.py", "engines/series_rows.py"),
+        *("engines/spark/spark_rows.py", "release/kmeans.py"),
     ),
     "Secret": ("privacy", "release/instance.py"),
     "charge_gaussian": ("privacy/mechanisms",),
@@ -67,7 +68,7 @@ UNRESTRICTED = {
         "Ellipsoid",
         "checked_labels",
     ),
-    *("Channel", "response_channel", "pseudonyms", "fresh_key"),
+    *("Channel", "response_channel", "fresh_key"),
     *("modulo_delta", "modulo_flip", "loss_distribution"),
     "simulate",  # also a package; of `privacy.noise`, to which a contract limits it
 }

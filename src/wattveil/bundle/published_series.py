@@ -5,8 +5,7 @@ import os
 import shutil
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from wattveil.bundle.series_bundle import (
     read_chain,
     write_period,
 )
+from wattveil.bundle.series_plans import SegmentPrices, SeriesPlan, plan_series, segment_prices
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import (
@@ -35,8 +35,9 @@ from wattveil.bundle.series_verify import (
 )
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
+from wattveil.engines.local import DistributedProfiles
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
-from wattveil.engines.series_rows import customer_names, without_records
+from wattveil.engines.series_rows import without_records
 from wattveil.errors import (
     ErasedCustomersWarning,
     InvalidFileError,
@@ -45,74 +46,19 @@ from wattveil.errors import (
     UnstatedDaysWarning,
     WattveilError,
 )
-from wattveil.numerics.series.planning import plan_load
-from wattveil.privacy.accounting import RHO_UNITS
+from wattveil.privacy.pseudonyms import customer_names
 from wattveil.profiles import Profiles
 from wattveil.release.load_series import (
-    LOAD,
     ReleasedSeries,
-    day_calendar,
     release_load_period,
 )
-from wattveil.release.segment_series import found_in
 from wattveil.release.series_noise import check_noise
-from wattveil.web.results import Result, ResultTable
 
-_PLANNED_SLOTS = 24
 _ERASED = "private: erased customers who have not returned (--returned) are excluded from a period"
 UNSTATED_DAYS = (
     "the profiles do not state their days, so they are not compared with the period; state them"
     " with `wattveil profiles --period FIRST END`"
 )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SeriesPlan(Result):
-    """Expected accuracy of a series, from public numbers. It uses no data and costs nothing."""
-
-    customers: tuple[int, ...]
-    level_error: tuple[float, ...]
-    """Relative error of the mean day of a group of so many customers, in the last period."""
-    visible_kw_per_year: tuple[float, ...]
-    """Change per year that would be found in 80 % of all series; infinite below two years."""
-
-    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        columns = {
-            "customers": self.customers,
-            "level_error": self.level_error,
-            "visible_kw_per_year": self.visible_kw_per_year,
-        }
-        return {"plan": lambda: ResultTable(columns, ("customers",))}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SegmentPrices(Result):
-    """What the segments of the next period cost, followed or found anew. It costs nothing."""
-
-    period: str
-    decisions: tuple[str, ...]
-    """Find the clusters, as planned; or follow them, or recluster: find them anew."""
-    planned: tuple[str, ...]
-    """Periods in which clusters were found, or will be by the plan if no period is skipped."""
-    share: tuple[float, ...]
-    """Of the budget of the segments that the period spends."""
-    left: tuple[float, ...]
-    """Of that budget, for the periods after it."""
-    steps: tuple[int, ...]
-    """Refining steps in each later period; 0 keeps the clusters and counts their customers."""
-    again: tuple[int, ...]
-    """So many periods later the plan finds the clusters again; 0 for never."""
-    signal: tuple[float, ...]
-    """Customers of a cluster over the noise of a count that spends a later period's part."""
-
-    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        names = ("share", "left", "steps", "again", "signal")
-        columns = {
-            "period": [self.period] * len(self.decisions),
-            "decision": self.decisions,
-            **{name: getattr(self, name) for name in names},
-        }
-        return {"segment_prices": lambda: ResultTable(columns, ("period", "decision"))}
 
 
 class Deleted(NamedTuple):
@@ -230,36 +176,11 @@ class LoadSeries:
 
     def segment_prices(self) -> SegmentPrices:
         """Return what the segments of the next period cost; nothing is spent."""
-        past = read_chain(self.bundles)[1]
-        segments = () if past is None else past.segments
-        place = 0 if past is None else past.released[-1] + 1
-        self.request.check_period(place, released=() if past is None else past.released)
-        design = self.request.design.segments
-        if design is None:
-            raise InvalidParameterError("segments", "given at `wattveil series init`", 0)
-        begun = found_in(segments)
-        anew = (*begun, place)
-        is_due = design.is_due(place, begun)
-        ways = {"find": anew} if is_due else {"follow": begun, "recluster": anew}
-        spent = design.schedule(segments[-1].period, begun).accrued if segments else 0
-        found = [design.schedule(place, way) for way in ways.values()]
-        return SegmentPrices(
-            period=self.request.label(place),
-            decisions=tuple(ways),
-            planned=tuple(
-                self.request.label(at)
-                for at in design.planned(anew if is_due else begun, place + 1)
-            ),
-            share=tuple((one.accrued - spent) / design.rho_units for one in found),
-            left=tuple(1.0 - one.accrued / design.rho_units for one in found),
-            steps=tuple(one.plan.steps for one in found),
-            again=tuple(one.plan.again or 0 for one in found),
-            signal=tuple(one.plan.signal for one in found),
-        )
+        return segment_prices(self.request, read_chain(self.bundles)[1])
 
     def add(
         self,
-        profiles: Profiles,
+        profiles: Profiles | DistributedProfiles,
         *,
         period: str | None = None,
         key: Ed25519PrivateKey | None = None,
@@ -271,11 +192,11 @@ class LoadSeries:
 
         Parameters
         ----------
-        profiles : Profiles
+        profiles : Profiles or DistributedProfiles
             Average day of each customer in this period, with the attributes that the series names.
-            Erased customers who have not returned are excluded (`ErasedCustomersWarning`).
-            Profiles that state other days (`Profiles.period`) are refused; for profiles that state
-            none, an `UnstatedDaysWarning` is issued.
+            Erased customers who have not returned are excluded, of profiles in memory with an
+            `ErasedCustomersWarning`. Profiles that state other days (`Profiles.period`) are
+            refused; for profiles that state none, an `UnstatedDaysWarning` is issued.
         period : str or None
             Name of the period, such as 2026-Q3; None is the one after the last. Periods between are
             skipped, which is a public decision.
@@ -297,36 +218,31 @@ class LoadSeries:
             manifests, past = self._past(folder)
             place = self.request.next_period(period, released=past.released, days=profiles.period)
             stated = stated_days(profiles.period)
-            load, erased = profiles.load_kw, series_erasure.still_erased(self.folder, self.secrets)
-            if erased.size:
-                out = np.isin(customer_names(profiles.customer_ids, key=folder.key.names), erased)
-                load = np.where(out[:, None], np.nan, load)  # absent: each row by its own id
-                if out.any():
+            erased = series_erasure.still_erased(self.folder, self.secrets)
+            if erased.size and not isinstance(profiles, DistributedProfiles):
+                names = customer_names(profiles.customer_ids, key=folder.key.names)
+                if np.isin(names, erased).any():
                     warnings.warn(_ERASED, ErasedCustomersWarning, stacklevel=2)
             check_signer(manifests, key)
             check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
             try:
                 released = release_load_period(
-                    load,
+                    profiles.load_kw,
                     groups=profiles.attributes,
                     customer_ids=profiles.customer_ids,
                     past=past,
                     period=place,
                     state=pending,
                     recluster=recluster,
+                    erased=erased,
                 )
             except WattveilError as error:
                 if not isinstance(error, SeriesStateError):  # before any charge: nothing was drawn
                     folder.withdraw()
                 raise
-            previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
-            manifest = build_manifest(
-                self.request, released, series=self.series_id, previous=previous, at=published_at
-            )
-            files = bundle_files(self.request, released, manifest)
-            written = write_period(pending.bundle, {**manifest, **stated}, files, key=key)
-            pending.commit(manifest_sha256=manifest_sha256(written))
+            last = self._bundled(pending.bundle, released, manifests, stated, published_at, key=key)
+            pending.commit(manifest_sha256=last)
         return period_folder(self.folder, place)
 
     def result(self) -> SeriesResult:
@@ -387,6 +303,24 @@ class LoadSeries:
         """Check all bundles of the series and its closing statement, without the data."""
         return verify_chain(self.bundles, trusted=trusted, closing=self.folder / CLOSED)
 
+    def _bundled(
+        self,
+        out: Path,
+        released: ReleasedSeries,
+        before: Sequence[Manifest],
+        stated: Mapping[str, bool],
+        at: datetime | None,
+        *,
+        key: Ed25519PrivateKey | None,
+    ) -> str:
+        """Write the bundle of the last released period; return the hash of its manifest."""
+        previous = manifest_sha256(before[-1]) if before else self.request.sha256
+        manifest = build_manifest(
+            self.request, released, series=self.series_id, previous=previous, at=at
+        )
+        files = bundle_files(self.request, released, manifest)
+        return manifest_sha256(write_period(out, {**manifest, **stated}, files, key=key))
+
     def _check_open(self) -> None:
         if self.closed is not None:
             raise InvalidParameterError("series", "open", f"closed: {self.closed}")
@@ -414,28 +348,6 @@ class LoadSeries:
             rule = "the bundles of all released periods, unchanged"
             raise InvalidParameterError("periods", rule, "others")
         return manifests, past
-
-
-def plan_series(request: SeriesRequest, *customers: int) -> SeriesPlan:
-    """Return the expected accuracy of a series for groups of so many customers."""
-    design = request.design
-    groups = customers or (max(request.customers // len(design.groups), 1),)
-    found = [
-        plan_load(
-            strategy=design.loads,
-            periods_per_year=design.periods_per_year,
-            rho=design.rho_units[LOAD] / RHO_UNITS,
-            customers=one,
-            typical_kw=request.typical_kw,
-            calendar=day_calendar(_PLANNED_SLOTS),
-        )
-        for one in groups
-    ]
-    return SeriesPlan(
-        customers=groups,
-        level_error=tuple(float(one.level_error[-1]) for one in found),
-        visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
-    )
 
 
 def write_statement(

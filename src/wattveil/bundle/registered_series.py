@@ -36,12 +36,12 @@ from wattveil.bundle.published_series import (
     LoadSeries,
     check_signer,
     delete_state,
-    plan_series,
     write_statement,
 )
 from wattveil.bundle.registered_profiles import keyed_hash
 from wattveil.bundle.series_bundle import Manifest, read_manifest
 from wattveil.bundle.series_erasure import RECEIPTS
+from wattveil.bundle.series_plans import plan_series
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
 from wattveil.engines.series_folder import SeriesFolder, period_folder

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from wattveil.arrays import Names
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.errors import InvalidFileError
-from wattveil.privacy.mechanisms.period_sums import Names
 
 RECEIPTS = "erasures.json"
 """Name of the file, in the private folder."""

@@ -24,6 +24,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
 from wattveil.privacy.private_data import BoundRowFunction, Rows, exactly, kept_columns
 from wattveil.profiles import TimeGrid
+from wattveil.profiles.profiles import StatedPeriod
 from wattveil.sklearn_base import validate_data
 
 Columns = TypeVarTuple("Columns")
@@ -221,7 +222,7 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> Floats:  
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DistributedProfiles(ABC):
+class DistributedProfiles(StatedPeriod, ABC):
     """Load profiles of customers, private: `Profiles` with columns that an engine stores.
 
     ``load_kw`` and ``attributes`` can be given to every release, ``customer_ids`` to

@@ -219,7 +219,7 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
 
     @abstractmethod
     def _columns_in_order(self) -> tuple[*Columns]:
-        """Return the columns, sorted by the first: for `ReleasedRows` only."""
+        """Return the columns, sorted by the first: for `ReleasedRows` and periods of a series."""
 
     @abstractmethod
     def _counted(self, n_values: int) -> Ints:

@@ -11,7 +11,8 @@ import numpy as np
 
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.response import fresh_key, pseudonyms
+from wattveil.privacy.mechanisms.response import fresh_key
+from wattveil.privacy.pseudonyms import pseudonyms
 from wattveil.products.clusters import centroid_layout
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.labels import label_layout, name_finding

@@ -47,8 +47,27 @@ class ProfilesEngine(Protocol[_Distributed_co]):
         """Return the profiles of a file or folder, stored by the engine."""
 
 
+class StatedPeriod:
+    """Profiles whose public rules may state the days of the readings."""
+
+    rules: Mapping[str, object]
+
+    @property
+    def period(self) -> tuple[dt.date, dt.date] | None:
+        """First day of the readings, and the day after the last, as the rules state; None if not.
+
+        It is the public option `ReadOptions.period`, never taken from the readings.
+        """
+        readings = self.rules.get("readings")
+        stated = readings.get("period") if isinstance(readings, Mapping) else None
+        if not stated:
+            return None
+        first, end = (dt.date.fromisoformat(day) for day in stated)
+        return first, end
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Profiles(PrivateResult):
+class Profiles(StatedPeriod, PrivateResult):
     """Load profiles of customers: private, one row per customer.
 
     `to_pandas` and `to_arrow` return the table "wide" unless another is named: one row per
@@ -142,19 +161,6 @@ class Profiles(PrivateResult):
             rule = "of one average day; otherwise pass profiles.load_kw, and slots_per_day"
             raise InvalidParameterError("profiles", rule, self.grid.split.value)
         return np.array(self.load_kw, dtype=dtype, copy=copy)
-
-    @property
-    def period(self) -> tuple[dt.date, dt.date] | None:
-        """First day of the readings, and the day after the last, as the rules state; None if not.
-
-        It is the public option `ReadOptions.period`, never taken from the readings.
-        """
-        readings = self.rules.get("readings")
-        stated = readings.get("period") if isinstance(readings, Mapping) else None
-        if not stated:
-            return None
-        first, end = (dt.date.fromisoformat(day) for day in stated)
-        return first, end
 
     def selected(self, rows: Sequence[int]) -> "Profiles":
         """Return the customers of these rows."""

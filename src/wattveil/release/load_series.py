@@ -12,16 +12,16 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from wattveil import checks
-from wattveil.arrays import Bools, Floats
+from wattveil.arrays import Bools, Floats, Names
 from wattveil.engines.local import Load, Values, load_rows, value_rows
 from wattveil.engines.series_folder import AGAIN
-from wattveil.engines.series_rows import LocalPeriodRows, PeriodState
+from wattveil.engines.series_rows import NamedPeriodRows, PeriodState
 from wattveil.errors import InvalidParameterError, SeriesStateError, WattveilError, wrong_width
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.load_basis import Calendar, row_basis
@@ -51,10 +51,11 @@ MEMBERS_SHARE, PROPERTY_SHARE = 0.06, 0.10
 SEGMENTS_SHARE = 0.4
 """Of the rest, for segments if there are any."""
 MAX_PROPERTIES, MAX_SEGMENTS = 5, 20
-LOAD, MEMBERS, SEGMENTS = "load", "customers", "segments"
-LENGTHS = "lengths of offsets"
+LOAD, MEMBERS, SEGMENTS, LENGTHS = "load", "customers", "segments", "lengths of offsets"
 _LIMITS = (None, None, (0.04, 40.0))
 _SMALLEST_KW = 0.05
+_Table = PrivateTable[Any, *tuple[Any, ...]]
+_NOBODY: Names = np.zeros(0, dtype="S32")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -312,6 +313,7 @@ def release_load_period(
     period: int,
     state: PeriodState,
     recluster: bool = False,
+    erased: Names = _NOBODY,
 ) -> ReleasedSeries:
     """Release one period of a series; return everything released so far, this period included.
 
@@ -322,7 +324,7 @@ def release_load_period(
     groups : values by name of attribute
         Those that the design names: one value per customer.
     customer_ids : one per customer
-        Stable over all periods.
+        Texts, stable over all periods.
     past : ReleasedSeries
         What was released before, with the public design.
     period : int
@@ -331,6 +333,8 @@ def release_load_period(
         The private state that the last released period left; it keeps the new one.
     recluster : bool
         Find the segments anew in this period: a public decision.
+    erased : names of customers
+        Their rows are left out.
 
     Formal guarantee
     ----------------
@@ -349,25 +353,26 @@ def release_load_period(
         rule = f"those that the series was declared with (missing: {', '.join(missing)})"
         raise InvalidParameterError("attributes", rule, sorted(groups))
     columns: Any = load_rows(load_kw)
-    loads = PrivateTable(columns, budget)
     for name in design.attributes:
         columns = columns.beside(value_rows(groups[name]), field=name)
-    rows = LocalPeriodRows(columns, value_rows(customer_ids), state)
+    columns = columns.beside(value_rows(customer_ids), field="customer_ids")
+    named = series_features.named_customers.bind(key=state.names_key, erased=erased)
+    columns = columns.select(named)
+    rows = NamedPeriodRows(columns, state, series_features.customers_within.bind)
     table = PrivateTable(columns, budget)
     try:
         found = _released_period(table, PrivatePeriod(rows, budget), budget, past, period)
-        return _with_segments(loads, budget, found, anew=recluster)
+        return _with_segments(table, budget, found, anew=recluster)
     except WattveilError as error:
         if len(budget.spends) == len(past.spends) or isinstance(error, SeriesStateError):
             raise
         # Charges were made, so noise may have been drawn from these rows.
-        raise SeriesStateError(
-            f"period {period + 1} was begun and failed: {error}", AGAIN
-        ) from error
+        problem = f"period {period + 1} was begun and failed: {error}"
+        raise SeriesStateError(problem, AGAIN) from error
 
 
 def _released_period(
-    table: PrivateTable[Any, *tuple[Any, ...]],
+    table: _Table,
     rows: PrivatePeriod,
     budget: Budget,
     past: ReleasedSeries,
@@ -395,15 +400,14 @@ def _released_period(
 
 
 def _with_segments(
-    table: PrivateTable[Floats], budget: Budget, released: ReleasedSeries, *, anew: bool
+    table: _Table, budget: Budget, released: ReleasedSeries, *, anew: bool
 ) -> ReleasedSeries:
     """Release the segments of the last period, if the design has any."""
     design, before, last = released.design.segments, len(released.spends), released.periods[-1]
     if design is None:
         return released
-    basis = row_basis(table.width, 1)
     found = release_segments(
-        KMeansQueries(table, basis=basis, normalise=True, longest=math.inf),
+        KMeansQueries(table, basis=row_basis(table.width, 1), normalise=True, longest=math.inf),
         budget,
         design,
         released.segments,
@@ -429,18 +433,14 @@ def _period_sums(
         },
     }
     widths = {LOAD: centres.shape[1]}
+    query = partial(design.query, period=period, released=past.released)
     return {
-        name: rows.release(
-            one,
-            design.query(name, period, released=past.released, n_features=widths.get(name, 1)),
-        )
+        name: rows.release(one, query(name, n_features=widths.get(name, 1)))
         for name, one in work.items()
     }
 
 
-def _first_release(
-    table: PrivateTable[Any, *tuple[Any, ...]], budget: Budget, design: SeriesDesign
-) -> FirstRelease:
+def _first_release(table: _Table, budget: Budget, design: SeriesDesign) -> FirstRelease:
     """Release the first estimate of each group's mean and the lengths of offsets from it."""
     levels, n_slots = design.levels_of(LOAD), table.width
     by_group = table.select(series_features.series_groups.bind(levels=levels))
@@ -467,8 +467,8 @@ def _first_release(
         curves=day_calendar(n_slots).curves,
         edges=LENGTH_EDGES,
     )
-    n_cells = LENGTH_EDGES.size + 1
-    query = Query(tag=LENGTHS, rho_units=design.rho_units["lengths"], n_cells=n_cells)
+    units, n_cells = design.rho_units["lengths"], LENGTH_EDGES.size + 1
+    query = Query(tag=LENGTHS, rho_units=units, n_cells=n_cells)
     lengths, lengths_std = table.release(work, query)[0]
     return FirstRelease(
         estimate=estimate,

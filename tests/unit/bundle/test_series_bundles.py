@@ -40,7 +40,6 @@ from wattveil.bundle.series_bundle import (
 from wattveil.bundle.series_request import Calendar, SeriesRequest
 from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
-from wattveil.engines.series_rows import customer_names
 from wattveil.errors import (
     ErasedCustomersWarning,
     InvalidFileError,
@@ -48,6 +47,7 @@ from wattveil.errors import (
     SeriesStateError,
     UnstatedDaysWarning,
 )
+from wattveil.privacy.pseudonyms import customer_names
 from wattveil.profiles import Profiles, Split, TimeGrid
 from wattveil.release import load_series
 from wattveil.release.load_series import LoadPeriod

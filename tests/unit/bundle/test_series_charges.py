@@ -10,7 +10,7 @@ import pytest
 from tests.series_bundles import CHOICES, drawn_spend, quarter, with_further_draw
 from wattveil.bundle.series_charges import charge_problems
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.engines.series_rows import MemoryState
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.numerics.kmeans.kmeans_stages import Cells
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.guarantee import Spend

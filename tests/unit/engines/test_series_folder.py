@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.series_periods import period_rows
 from tests.single_queries import given_features
 from wattveil.engines import series_folder
 from wattveil.engines.local import LocalRows, value_column
 from wattveil.engines.series_folder import PendingPeriod, SeriesFolder, period_folder
-from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, without_records
+from wattveil.engines.series_rows import without_records
 from wattveil.engines.series_state import StateKey
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.privacy.mechanisms.contributions import UNIT
 from wattveil.privacy.mechanisms.period_sums import CustomerState, PeriodQuery, release_period
@@ -61,7 +63,7 @@ def draw(pending: PendingPeriod, period: int, *, customers: int = 3) -> None:
     features = np.full((customers, 2), 1.0 + period)
     rows = LocalRows(features, np.zeros(customers, dtype=np.int64))
     ids = LocalRows(value_column([f"household {i}" for i in range(customers)]))
-    beside = LocalPeriodRows(rows, ids, pending)
+    beside = period_rows(rows, ids, pending)
     release_period(beside, given_features.bind(), query(budget, period), budget)
 
 
@@ -91,7 +93,7 @@ def budgeted(budget: Budget, period: int) -> None:
     """Charge for all earlier periods."""
     for earlier in range(period):
         nothing = LocalRows(np.zeros((0, 2)), np.zeros(0, dtype=np.int64))
-        rows = LocalPeriodRows(
+        rows = period_rows(
             nothing, LocalRows(value_column([])), MemoryState(names_key=b"any key at all")
         )
         release_period(rows, given_features.bind(), query(budget, earlier), budget)

@@ -32,12 +32,12 @@ from wattveil.privacy.mechanisms.response import (
     Channel,
     checked_labels,
     fresh_key,
-    pseudonyms,
     respond,
     response_channel,
 )
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.private_data import row_function
+from wattveil.privacy.pseudonyms import pseudonyms
 
 Ample = Callable[..., Budget]
 Scripted = Callable[..., NoiseSource]

@@ -17,19 +17,21 @@ from tests.series_periods import (
     Series,
     even_allowances,
     expected_steps,
+    period_rows,
     remembering,
 )
 from tests.single_queries import given_features
 from wattveil.arrays import Ints
 from wattveil.engines import series_rows
 from wattveil.engines.local import LocalRows, value_column
-from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, without_records
+from wattveil.engines.series_rows import without_records
 from wattveil.errors import (
     BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
     UnknownCustomersWarning,
 )
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours
 from wattveil.privacy.mechanisms import period_sums as mechanism
@@ -40,6 +42,7 @@ from wattveil.privacy.mechanisms.period_sums import (
     PeriodSums,
     PrivatePeriod,
 )
+from wattveil.privacy.pseudonyms import customer_names
 
 PERIODS = 8
 
@@ -175,7 +178,7 @@ def test_a_customer_that_returns_has_its_old_odometer(series: Series) -> None:
     series.add(0, {"q": (0, [1e9, 0.0])})
     series.add(1, {})
     spent = series.used("q")
-    (name,) = series_rows.customer_names(["q"], key=KEY)
+    (name,) = customer_names(["q"], key=KEY)
     series.blocks = [without_records(own, np.array([name])) for own in series.blocks]
     assert not series.given("q")
     assert series.used("q") == spent
@@ -340,7 +343,7 @@ def test_a_customer_is_processed_once(series: Series) -> None:
 def test_ids_are_text(customer: object) -> None:
     """The same customer as a number may be written in two ways."""
     with pytest.raises(InvalidDataError, match="customer_ids that are text, not"):
-        series_rows.customer_names([customer], key=KEY)
+        customer_names([customer], key=KEY)
 
 
 def test_white_space_around_an_id_is_no_other_customer(series: Series) -> None:
@@ -388,19 +391,45 @@ def test_no_data_is_absence(series: Series) -> None:
     assert other.used("r") == 0
 
 
-def test_rows_of_another_engine_are_refused() -> None:
-    """A series keeps its state in this process."""
+def test_rows_may_come_in_parts(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from another engine: the same contributions, whatever divided rows and state before.
 
-    class Elsewhere(LocalRows[Any]):  # type: ignore[misc]
-        """Rows that join to an object of another kind."""
+    The second and the third period divide a state that a whole period left, and one of parts.
+    """
+    other = series.again()
+    generator = np.random.default_rng(7)
+    for period in range(5):
+        here = [i for i in range(40 + 9 * period) if generator.random() < 0.8]
+        rows = {f"c{i}": (i % 2, generator.normal(0, 0.7, 2).tolist()) for i in here}
+        whole = silently(series, period, rows)
+        with monkeypatch.context() as patched:
+            if period:
+                ends = series_rows.ELSEWHERE[:: 1 if period == 1 else 4]
+                patched.setattr(series_rows, "IN_MEMORY", ends)
+            assert (silently(other, period, rows) == whole).all()
+    assert len(other.blocks) > len(series.blocks)
+    everyone = [f"c{i}" for i in range(76)]
+    assert [series.used(one) for one in everyone] == [other.used(one) for one in everyone]
 
-        def beside(self, other: object, *, field: str) -> Any:  # noqa: ANN401 - no rows
-            """Return no local rows."""
-            return (other, field)
 
-    state = MemoryState(names_key=KEY)
-    with pytest.raises(InvalidParameterError, match="load_kw must be in memory"):
-        LocalPeriodRows(Elsewhere(np.ones((1, 2))), LocalRows(value_column(["q"])), state)
+def test_a_large_period_after_a_small_one_comes_in_parts(
+    series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part waits for the next customer of the state, who may be far away."""
+    series.add(0, {"q": (0, [1.0, 0.0])})
+    sizes = []
+    monkeypatch.setattr(series_rows, "IN_MEMORY", series_rows.ELSEWHERE)
+    add = PeriodSums.__call__
+
+    def counting(sums: PeriodSums, state: CustomerState, names: Any, *columns: Any) -> Any:  # noqa: ANN401 - a block
+        sizes.append(names.size)
+        return add(sums, state, names, *columns)
+
+    monkeypatch.setattr(PeriodSums, "__call__", counting)
+    with pytest.warns(UnknownCustomersWarning):
+        series.add(1, {f"c{i}": (0, [0.1, 0.1]) for i in range(640)})
+    assert sum(sizes) == 640
+    assert max(sizes) < 80
 
 
 FAULTS = {
@@ -471,14 +500,14 @@ def test_period_rows_show_nothing() -> None:
     """Neither rows nor names appear in a text."""
     features = LocalRows(np.ones((1, 2)), np.zeros(1, dtype=np.int64))
     state = MemoryState(names_key=KEY)
-    rows = LocalPeriodRows(features, LocalRows(value_column(["secret id"])), state)
+    rows = period_rows(features, LocalRows(value_column(["secret id"])), state)
     empty = CustomerState.empty(periods=0, n_features=2)
     assert "secret" not in f"{rows!r} {state!r} {empty!r}"
 
 
 def test_a_private_period_charges_its_budget(series: Series) -> None:
     """What code around the kernel can do: release noisy sums, and nothing else."""
-    rows = LocalPeriodRows(
+    rows = period_rows(
         LocalRows(np.ones((1, 2)), np.zeros(1, dtype=np.int64)),
         LocalRows(value_column(["q"])),
         MemoryState(names_key=KEY),

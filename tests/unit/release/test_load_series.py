@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wattveil.arrays import Floats
-from wattveil.engines.series_rows import MemoryState
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.release.load_series import (
     LOAD,

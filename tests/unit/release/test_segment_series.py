@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wattveil.arrays import Floats
-from wattveil.engines.series_rows import MemoryState
 from wattveil.errors import InvalidParameterError, SeriesStateError
+from wattveil.lab.audit.memory_state import MemoryState
 from wattveil.numerics.load_basis import checked_library, row_basis
 from wattveil.numerics.series.warm_clusters import predicted_cells
 from wattveil.privacy import noise

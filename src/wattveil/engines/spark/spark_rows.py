@@ -35,6 +35,7 @@ _TYPES = {
     ("f", 2): "array<double>",
     ("i", 1): "bigint",
     ("O", 1): "string",
+    ("S", 1): "binary",
 }
 _FEW_BYTES = 32_768
 _ADDERS = 16
@@ -186,7 +187,7 @@ class SparkRows(Rows[*Columns]):
         """Return the columns as arrays on the driver, sorted by the first."""
         with errors_of_executors():
             table = self._own_frame.toArrow().sort_by(self._names[0])
-        columns = [column.combine_chunks() for column in table.columns]
+        columns = (column.combine_chunks() for column in table.columns)
         return tuple(map(_array, columns, self._empty))  # type: ignore[return-value]
 
     def _counted(self, n_values: int) -> Ints:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil import checks
-from wattveil.arrays import Floats, Ints
+from wattveil.arrays import Floats, Ints, Names
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting, noise
@@ -39,8 +39,6 @@ MAX_PERIODS: Final = 240
 
 MECHANISM: Final = "series_sums"
 
-Names = NDArray[np.bytes_]
-"""Keyed hashes of customer ids, as hexadecimal digits."""
 Steps = NDArray[np.int32]
 """Contributions in whole steps of 2^-25, at most 2^25 each."""
 

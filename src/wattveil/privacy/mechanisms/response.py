@@ -1,7 +1,5 @@
 """Randomised labels: one label per customer, each drawn independently through a public channel."""
 
-import hmac
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -22,6 +20,7 @@ from wattveil.privacy.private_data import (
     checked_rows,
     exactly,
 )
+from wattveil.privacy.pseudonyms import pseudonyms
 
 PARTS = 2**62
 """Probabilities are multiples of 2^-62: drawn exactly from one word, added up exactly."""
@@ -133,13 +132,6 @@ def respond(
     )
     drawn = listed._draw(work)  # noqa: SLF001 - after the charge
     return ReleasedRows(Released(value=drawn, spends=(spend,), simulated=noise.is_simulated()))
-
-
-def pseudonyms(names: Iterable[str], *, key: bytes) -> Texts:
-    """Return HMAC-SHA256 of names: 32 hexadecimal digits each."""
-    codes = (name.encode("utf-8", "surrogatepass") for name in names)
-    found = [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]
-    return np.array(found, dtype=np.object_)
 
 
 def fresh_key() -> bytes:

@@ -23,9 +23,9 @@ _LARGEST = 1e9
 
 @row_function
 def project_rows(
-    load_kw: Floats, *, basis: Floats, normalise: bool, longest: float
+    load_kw: Floats, *_others: Texts, basis: Floats, normalise: bool, longest: float
 ) -> tuple[Floats, Bools]:
-    """Return the basis coordinates of each row, and whether it has any.
+    """Return the basis coordinates of each row, and whether it has any; of the load alone.
 
     A row with NaN or infinity and, with ``normalise``, one of length 0 has no coordinates. With
     ``normalise`` rows are scaled to length 1; otherwise longer ones are clipped to ``longest``.

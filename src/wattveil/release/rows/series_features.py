@@ -1,11 +1,14 @@
-"""Functions of private rows: offsets from the centres of a series, and who is a customer."""
+"""Functions of private rows: names of customers in a series, offsets from its centres."""
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wattveil.arrays import Bools, Floats, Ints, Texts
+from wattveil.arrays import Bools, Floats, Ints, Names, Texts
 from wattveil.privacy.private_data import row_function
+from wattveil.privacy.pseudonyms import customer_names
 from wattveil.release.rows.load_features import (
     Curves,
     calendar_coordinates,
@@ -14,8 +17,24 @@ from wattveil.release.rows.load_features import (
     with_places,
 )
 
+Columns = tuple[NDArray[Any], ...]
 Levels = Sequence[tuple[int, str, Sequence[Hashable]]]
 """Place among the columns, name and public levels of each attribute that is used."""
+
+
+@row_function
+def named_customers(load_kw: Floats, *own: Texts, key: bytes, erased: Names) -> Columns:
+    """Return the columns with the name of each customer for its id; leave out erased names."""
+    *values, ids = own
+    names = customer_names(ids, key=key)
+    return load_kw, *values, names, ~np.isin(names, erased)
+
+
+@row_function
+def customers_within(load_kw: Floats, *own: NDArray[Any], begin: bytes, end: bytes) -> Columns:
+    """Return names, load and values of the customers whose name is in [begin, end)."""
+    *values, names = own
+    return names, load_kw, *values, (names >= begin) & (names < end)
 
 
 @row_function

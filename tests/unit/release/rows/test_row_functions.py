@@ -29,6 +29,7 @@ from wattveil.numerics.synthesis.day_deviations import (
 )
 from wattveil.numerics.synthesis.noisy_moments import margin_curves
 from wattveil.privacy.private_data import BoundRowFunction, RowFunction, row_function
+from wattveil.privacy.pseudonyms import customer_names
 from wattveil.profiles import Split
 from wattveil.release import rows as package
 from wattveil.release.rows import (
@@ -68,6 +69,7 @@ POOL = len(LOAD)
 PLACES = _GENERATOR.integers(-1, 3, POOL)
 LABELS = _GENERATOR.integers(0, 3, POOL)
 AREAS = value_column((None, "north", "west", "south", "south")[i % 5] for i in range(POOL))
+IDS = value_column(f" customer {i // 2}" for i in range(POOL))
 CLASSES = value_column([("a", float("nan"), ("b", 1), 2**53)[i % 4] for i in range(POOL)])
 CENTROIDS = np.vstack([np.zeros(SLOTS), _GENERATOR.lognormal(size=(2, SLOTS))])
 CURVES = Calendar(n_days=3, n_slots=SLOTS // 3, n_coordinates=SLOTS).curves
@@ -139,6 +141,13 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
         ),
     ],
     load_features.of_group: [((LOAD, PLACES), {"place": 1})],
+    series_features.named_customers: [
+        ((LOAD, AREAS, IDS), {"key": b"key", "erased": customer_names(IDS[3:5], key=b"key")}),
+        ((LOAD, IDS), {"key": b"key", "erased": np.array([b"nobody"], dtype="S32")}),
+    ],
+    series_features.customers_within: [
+        ((LOAD, AREAS, customer_names(IDS, key=b"key")), {"begin": b"20", "end": b"c"})
+    ],
     series_features.offset_length_cells: [
         ((LOAD, AREAS), {"levels": SERIES_LEVELS[:1], **OFFSETS, "edges": _EDGES})
     ],
