@@ -15,6 +15,7 @@
 #   incoming/2026-Q1.accept-fewer       less than half as many profiles as in the previous quarter
 set -eu
 umask 077
+[ $# -gt 0 ] || { echo "usage: sh publish_quarter.sh JOB [TODAY]" >&2; exit 2; }
 job=$1
 today=${2:-$(date +%F)}
 cd "$job"

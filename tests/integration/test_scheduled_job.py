@@ -71,6 +71,12 @@ def test_the_page_publishes_its_quarter(tmp_path: Path, environment: dict[str, s
     assert (tmp_path / "job" / "public" / "2026-Q1" / "manifest.json").is_file()
 
 
+def test_the_folder_of_the_job_is_required(environment: dict[str, str]) -> None:
+    """Without it the script states how it is called."""
+    done = ran(environment, "sh", str(SCRIPT))
+    assert (done.returncode, done.stderr.split(":")[0]) == (2, "usage")
+
+
 def test_a_quarter_is_published_once(tmp_path: Path, environment: dict[str, str]) -> None:
     """Not before the readings are complete and a person has decided; then once, whatever fails."""
     typed = code_of_page("console")

@@ -22,7 +22,8 @@ def attribute_table(path: Path) -> pa.Table:
     key = next((name for name in ("customer_id", "meter_id") if name in table.column_names), None)
     if key is None:
         expected = "a column customer_id or meter_id"
-        raise InvalidFileError(path, "header", expected, table.column_names)
+        told = (path, "header", expected, table.column_names)
+        raise InvalidFileError(*told, remedy="Rename the column of customers")
     names = [str(name).strip(SPACES) for name in table[key].to_pylist()]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])

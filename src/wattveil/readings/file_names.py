@@ -40,7 +40,8 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
         told = (source, "source", "at least one file of readings", None)
-        raise InvalidFileError(*told, remedy="Check the path")
+        missing = "" if path.is_dir() or glob.has_magic(str(source)) else "does not exist"
+        raise InvalidFileError(*told, problem=missing, remedy="Check the path")
     return found
 
 

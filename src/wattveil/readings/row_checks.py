@@ -221,7 +221,7 @@ class ReadingReport(PrivateResult):
             OTHER_UNIT: "check it, and read files of each --unit separately",
             OTHER_THAN_NAMED: "check --unit",
             UNSURE_START: "state --stamp start or --stamp end",
-            ASSUMED_KWH: "state it, such as --unit Wh",
+            ASSUMED_KWH: "state it, such as --unit kWh",
             NUMBERED_FILES: "state --customer NAME if all are of one home",
         }
         found = [

@@ -446,3 +446,11 @@ def test_many_customers_read_as_one_home_are_explained(write: Write) -> None:
     readings = read_readings(write("timestamp,kwh", *rows), minutes=60)
     assert readings.to_arrow().num_rows == 0
     assert any("--column customer=NAME" in one for one in readings.report.warnings)
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """A path, and a pattern that finds nothing, are told apart."""
+    with pytest.raises(InvalidFileError, match=r"no\.csv does not exist\. Check the path"):
+        read_readings(tmp_path / "no.csv")
+    with pytest.raises(InvalidFileError, match="at least one file of readings"):
+        read_readings(str(tmp_path / "*.csv"))

@@ -98,7 +98,7 @@ def test_rows_are_numbered_in_the_order_of_the_files(tmp_path: Path) -> None:
     [
         (("id,timestamp,kwh", "a,2013-01-01 00:00,1", "a,2013"), "line 3", "3 columns"),
         (("id,timestamp,kwh", 'a,"2013-01-01 00:00,1'), "line 2", "closing quote"),
-        (("id,timestamp,colour", "a,2013-01-01 00:00,1"), "header", "'value'"),
+        (("id,timestamp,colour", "a,2013-01-01 00:00,1"), "header", "as value"),
         (("id,timestamp,load_kwh,pv_kwh", "a,2013-01-01 00:00,1,1"), "header", "several"),
         (("timestamp", "2013-01-01 00:00"), "line 1", "columns separated by"),
         (("id,timestamp,kwh,KWH", "a,2013-01-01 00:00,1,1"), "line 1", "names that differ"),
@@ -137,7 +137,7 @@ def test_files_of_one_source_must_be_alike(write: Write) -> None:
     """A file that lacks a column, or of another kind, is refused by name."""
     first = write(*_LINES, name="a.csv")
     other = write("id,when,kwh", name="b.csv")
-    with pytest.raises(InvalidFileError, match=r"b\.csv, header: expected .* time stamp"):
+    with pytest.raises(InvalidFileError, match=r"b\.csv has no column .* time stamp"):
         read_readings([first, other])
     xml = write("<feed/>", name="c.xml")
     with pytest.raises(InvalidFileError, match=r"c\.xml, first bytes: expected CSV"):
