@@ -41,15 +41,16 @@ _LEVEL_CAPTION = (
 )
 
 
-def year_headline(days: Table) -> Headline:
-    """Return the coincident peak and the mean load of the synthetic customers."""
-    peak_kw, names = days.column("peak_kw"), days.data["day"].to_pylist()
-    at = int(np.argmax(peak_kw))
+def year_headline(days: Table, load: Table) -> Headline:
+    """Return the coincident peak and its time, and the mean load of the synthetic customers."""
+    peak_kw, slots_kw = days.column("peak_kw"), load.column("load_kw")
+    at, slot = int(np.argmax(peak_kw)), int(np.argmax(slots_kw))
+    day, time = (load.data[name].to_pylist()[slot] for name in ("day", "time"))
     mean_kw = float(days.column("energy_kwh").mean()) / 24.0
     peak = f"{format_number(float(peak_kw[at]))} kW"
     sentence = (
         f"Synthetic customers have a mean load of {format_number(mean_kw)} kW; their coincident"
-        f" peak is {peak} per customer, on {names[at]}."
+        f" peak is {peak} per customer, on {day} at {time}."
     )
     return Headline(sentence, ((peak, "coincident peak per synthetic customer"),))
 

@@ -214,9 +214,11 @@ class Years(Product):
                     yield f"{layout.name}: another {column.name} follows from it"
 
     def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
-        """Return the coincident peak of synthetic customers, and its day."""
+        """Return the coincident peak of synthetic customers, and its time."""
         del choice
-        return year_headline(tables["year_days"]) if "year_days" in tables else Headline()
+        if not {"year_days", "year_load"} <= set(tables):
+            return Headline()
+        return year_headline(tables["year_days"], tables["year_load"])
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return weeks of customers, the year of all of them, and the common level of days."""

@@ -234,7 +234,9 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
     assert "did not state their dates" not in page
     for text in ("Synthetic years", "Week from 2025-03-10", "Common level of days"):
         assert text in page
+    load = max(read_table(bundle, "year_load").to_pylist(), key=lambda row: row["load_kw"])
     assert "coincident peak is" in page
+    assert f"on {load['day']} at {load['time']}." in page
     grid = TimeGrid(first_day=FIRST, n_days=14)
     assert profiles.days_kw is not None
     fortnight = replace(profiles, grid=grid, days_kw=np.array(profiles.days_kw[:, : 14 * 24]))
