@@ -303,7 +303,8 @@ class ColumnSearch:
             if self.names[:2] == ["customer_id", "load_kw"]:  # of `wattveil profiles`
                 raise self.refuse("readings; this file has profiles: pass it to `wattveil release`")
             one = ", or state customer=… if the file is one home" if "customer" in missing else ""
-            what = " or ".join(missing).replace("stamp", "time stamp")
+            what = " or ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+            what = what.replace("stamp", "time stamp")
             given = ", ".join(f"{one!r} is given as {role}" for role, one in taken.items())
             shown = f"{', '.join(self._shown_names())}{'; ' * bool(given)}{given}"
             raise InvalidFileError(
