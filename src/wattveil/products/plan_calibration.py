@@ -32,8 +32,8 @@ class Roughness(StrEnum):
     def of_days(cls, days: int) -> "Roughness":
         """Return that of profiles that average so many days.
 
-        >>> [Roughness.of_days(days).value for days in (34, 35, 182, 365)]
-        ['single month', 'some weeks', 'some weeks', 'smooth year']
+        >>> ", ".join(Roughness.of_days(days) for days in (34, 35, 182, 365))
+        'single month, some weeks, some weeks, smooth year'
         """
         if days < _FIVE_WEEKS:
             return cls.SINGLE_MONTH
