@@ -1,4 +1,6 @@
-"""Customers in a Spark DataFrame: functions run in executors, whole numbers come to the driver.
+"""Customers in a Spark DataFrame: functions run in executors, totals come to the driver.
+
+Rows come to the driver only if they are released, or for a series, beside its private state.
 
 A task that is run twice, because a machine was lost or was slow, finds the same integers again, and
 Spark takes those of one of them. Noise is drawn by the kernel, on the driver, once for each charge.
